@@ -41,11 +41,12 @@ func (a *Appliance) endpoints() map[string]func(c *call, id string) answer {
 			return one(find(s.Profiles, profilesPath+"/"+id), a.profileDoc)
 		},
 		"DELETE /rest/server-profiles/{}": a.deleteProfile,
-		"GET /rest/tasks": func(c *call, _ string) answer {
-			return list(c, "TaskResourceCollection", a.shownTasks(), a.taskDoc)
-		},
 		"GET /rest/tasks/{}": func(_ *call, id string) answer {
-			return one(find(a.shownTasks(), tasksPath+"/"+id), a.taskDoc)
+			t := find(s.Tasks, tasksPath+"/"+id)
+			if t != nil && t.Fault.Vanishes {
+				t = nil
+			}
+			return one(t, a.taskDoc)
 		},
 	}
 }
@@ -71,8 +72,7 @@ func (a *Appliance) answer(c *call) answer {
 	if err != nil || version < a.Conf.MinimumVersion || version > a.Conf.CurrentVersion {
 		return refuse(http.StatusPreconditionFailed, problem("INVALID_API_VERSION", "The specified API version is not valid.",
 			fmt.Sprintf("The request contained an invalid X-API-Version header of %s. Only values %d through %d are accepted.",
-				given, a.Conf.MinimumVersion, a.Conf.CurrentVersion),
-			"Check the value of the X-API-Version header, then resend the request."))
+				given, a.Conf.MinimumVersion, a.Conf.CurrentVersion)))
 	}
 	if c.Entry.User == "" && !(path == sessionsPath && c.Method == http.MethodPost) {
 		return unauthorized()
@@ -102,11 +102,8 @@ type Problem struct {
 	RecommendedActions []string `json:"recommendedActions"`
 }
 
-func problem(code, message, details string, actions ...string) *Problem {
-	if actions == nil {
-		actions = []string{}
-	}
-	return &Problem{ErrorCode: code, Message: message, Details: details, RecommendedActions: actions}
+func problem(code, message, details string) *Problem {
+	return &Problem{code, message, details, []string{"Correct the request, or retry it later."}}
 }
 
 func refuse(status int, p *Problem) answer {
@@ -117,26 +114,25 @@ func refuse(status int, p *Problem) answer {
 }
 
 func notFound() answer {
-	return refuse(http.StatusNotFound, problem("RESOURCE_NOT_FOUND", "The requested resource could not be found.",
-		"The resource does not exist.", "Check the requested resource URI and try again."))
+	return refuse(http.StatusNotFound, problem("RESOURCE_NOT_FOUND", "The requested resource could not be found.", ""))
 }
 
 func invalid(status int, message, details string) answer {
-	return refuse(status, problem("INVALID_REQUEST", message, details, "Correct the request and resend it."))
+	return refuse(status, problem("INVALID_REQUEST", message, details))
 }
 
 func conflict(code, message, details string) answer {
-	return refuse(http.StatusConflict, problem(code, message, details, "Retry the operation later."))
+	return refuse(http.StatusConflict, problem(code, message, details))
 }
 
 func mismatch() answer {
 	return refuse(http.StatusPreconditionFailed, problem("ETAG_MISMATCH", "The resource was changed by another user.",
-		"The ETag does not match that of the resource.", "Read the resource and retry the operation."))
+		"The ETag does not match that of the resource."))
 }
 
 func unauthorized() answer {
 	return refuse(http.StatusUnauthorized, problem("AUTHORIZATION", "Authorization error: invalid session ID",
-		"The session ID in the auth header does not exist or has expired.", "Log in and resend the request."))
+		"The session ID in the auth header does not exist or has expired."))
 }
 
 // orNull is a URI in a document.
@@ -178,11 +174,9 @@ func (a *Appliance) login(c *call, _ string) answer {
 	switch {
 	case !known, domain != "" && !strings.EqualFold(domain, a.Conf.Domain),
 		domain == "" && !strings.EqualFold(a.Conf.Domain, "LOCAL"):
-		return refuse(http.StatusUnauthorized, problem("AUTHN_AUTH_FAIL", "Invalid username or password or directory.", "",
-			"Check the username, the password and the directory, then try again."))
+		return refuse(http.StatusUnauthorized, problem("AUTHN_AUTH_FAIL", "Invalid username or password or directory.", ""))
 	case c.JSON["loginMsgAck"] != true && c.JSON["loginMsgAck"] != "true":
-		return refuse(http.StatusForbidden, problem("AUTHN_LOGIN_MSG_NOT_ACK", "The login message was not acknowledged.",
-			"The appliance requires that its login message is acknowledged.", "Set loginMsgAck to true and resend the request."))
+		return refuse(http.StatusForbidden, problem("AUTHN_LOGIN_MSG_NOT_ACK", "The login message was not acknowledged.", ""))
 	}
 	s := &Session{Number: a.number(), Token: TokenPrefix + rand.Text(), User: name}
 	a.Data.Sessions = append(a.Data.Sessions, s)

@@ -62,10 +62,6 @@ func Prepare(dir string, options ...Option) error { return New(options...).Prepa
 func Open(dir string) (*Appliance, tls.Certificate, error) {
 	a := appliance(Config{}, State{})
 	pair, again, err := a.Core.Open(dir)
-	for server, link := range a.Conf.Links {
-		remote, bad := simserver.NewRemote(link.URL, link.CA)
-		a.bmcs[server], err = remoteBMC{remote}, errors.Join(err, bad)
-	}
 	if again {
 		a.Data.Sessions = nil
 	}
@@ -79,10 +75,16 @@ func Controlled(a *Appliance, onExit func()) http.Handler {
 		return func(q url.Values, _ []byte) (any, error) { return nil, act(q) }
 	}
 	return a.Core.Controlled(onExit, simserver.Acts{
-		"take":            did(func(q url.Values) error { return a.Take(q.Get("server")) }),
-		"free":            did(func(q url.Values) error { return a.Free(q.Get("server")) }),
-		"power":           did(func(q url.Values) error { return a.SetPower(q.Get("server"), q.Get("state")) }),
-		"join":            did(func(q url.Values) error { return a.joinProcess(q.Get("server"), Link{q.Get("url"), q.Get("ca")}) }),
+		"take":  did(func(q url.Values) error { return a.Take(q.Get("server")) }),
+		"free":  did(func(q url.Values) error { return a.Free(q.Get("server")) }),
+		"power": did(func(q url.Values) error { return a.SetPower(q.Get("server"), q.Get("state")) }),
+		"join": did(func(q url.Values) error {
+			remote, err := simserver.NewRemote(q.Get("url"), q.Get("ca"))
+			if err != nil {
+				return err
+			}
+			return a.Join(q.Get("server"), remoteBMC{remote})
+		}),
 		"expire-sessions": did(func(url.Values) error { a.ExpireSessions(); return nil }),
 		"server":          func(q url.Values, _ []byte) (any, error) { return a.Server(q.Get("server")) },
 	})
@@ -142,7 +144,8 @@ func (p *Process) SetPower(server, power string) error {
 // ExpireSessions is Appliance.ExpireSessions.
 func (p *Process) ExpireSessions() error { return p.ask("expire-sessions", "", nil) }
 
-// Join makes a server and a BMC one, which is a redfishsim.Process: its URL and CA.
+// Join makes a server and a BMC one, which is a redfishsim.Process: its URL and CA. An appliance
+// that is killed forgets it.
 func (p *Process) Join(server, bmcURL, bmcCA string) error {
 	return p.Ask("join", url.Values{"server": {server}, "url": {bmcURL}, "ca": {bmcCA}}, nil, nil)
 }

@@ -1,7 +1,6 @@
 package oneviewsim
 
 import (
-	"maps"
 	"time"
 
 	"burnish/internal/testkit/simserver"
@@ -12,8 +11,7 @@ import (
 type BMC interface {
 	// Power is On, Off, PoweringOn or PoweringOff.
 	Power() (string, error)
-	// SetPower begins a change, in Redfish's terms: On, ForceOff, GracefulShutdown,
-	// ForceRestart.
+	// SetPower begins a change, in Redfish's terms: On, ForceOff, GracefulShutdown.
 	SetPower(resetType string) error
 }
 
@@ -25,23 +23,6 @@ func (a *Appliance) Join(server string, bmc BMC) (err error) {
 			a.bmcs[h.URI()] = bmc
 			a.refresh(h)
 		}
-	})
-	return err
-}
-
-// joinProcess makes a server one with a BMC in another process, also after a restart.
-func (a *Appliance) joinProcess(server string, link Link) error {
-	remote, err := simserver.NewRemote(link.URL, link.CA)
-	if err != nil {
-		return err
-	}
-	if err := a.Join(server, remoteBMC{remote}); err != nil {
-		return err
-	}
-	h, err := a.Server(server)
-	a.Configure(func(c *Config) {
-		c.Links = maps.Clone(c.Links)
-		c.Links[h.URI()] = link
 	})
 	return err
 }
@@ -69,10 +50,8 @@ func resetType(power, control string) string {
 		return "ForceOff"
 	case power == Off:
 		return "GracefulShutdown"
-	case control == "MomentaryPress":
-		return "On"
 	default:
-		return "ForceRestart"
+		return "On"
 	}
 }
 

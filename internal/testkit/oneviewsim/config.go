@@ -33,10 +33,6 @@ type Delays struct {
 // User may log in. The first one is Burnish's.
 type User struct{ Name, Password string }
 
-// Link is the BMC of a server as a process of internal/testkit/cmd/redfishsim: its URL and the
-// certificate to trust.
-type Link struct{ URL, CA string }
-
 // Config is how the appliance behaves. Options change it.
 type Config struct {
 	Users  []User
@@ -51,7 +47,6 @@ type Config struct {
 	TakenStayOff bool
 
 	Delays Delays
-	Links  map[string]Link // by the server's URI, where the BMC is another process
 }
 
 func defaults() Config {
@@ -59,7 +54,7 @@ func defaults() Config {
 		Users: []User{
 			{Name: "burnish", Password: "burnish-is-changed"}, {Name: otherUser, Password: "others-are-changed"},
 		},
-		Domain: "LOCAL", CurrentVersion: 6200, MinimumVersion: 120, TaskForm: LocationOnly, Links: map[string]Link{},
+		Domain: "LOCAL", CurrentVersion: 6200, MinimumVersion: 120, TaskForm: LocationOnly,
 		Delays: Delays{
 			Accept: 2 * time.Millisecond, Apply: 20 * time.Millisecond, Remove: 10 * time.Millisecond,
 			PowerOn: 5 * time.Millisecond, PowerOff: 5 * time.Millisecond, Shutdown: 10 * time.Millisecond,
@@ -120,8 +115,7 @@ func Unauthorized(f Fault) Fault { return respond(f, unauthorized()) }
 
 // Conflict is a fault whose answer is 409.
 func Conflict(f Fault) Fault {
-	return respond(f, refuse(409, problem("RESOURCE_LOCKED", "The resource is locked in a transitory state.",
-		"Another operation is in progress.", "Retry the operation later.")))
+	return respond(f, conflict("RESOURCE_LOCKED", "The resource is locked in a transitory state.", ""))
 }
 
 // Mismatch is a fault whose answer is 412.
@@ -129,8 +123,7 @@ func Mismatch(f Fault) Fault { return respond(f, mismatch()) }
 
 // Unavailable is a fault whose answer is 503.
 func Unavailable(f Fault) Fault {
-	f = respond(f, refuse(503, problem("SERVICE_UNAVAILABLE",
-		"The appliance is temporarily unable to handle the request.", "", "Retry the operation later.")))
+	f = respond(f, refuse(503, problem("SERVICE_UNAVAILABLE", "The appliance is temporarily unavailable.", "")))
 	f.Header = map[string]string{"Retry-After": "1"}
 	return f
 }

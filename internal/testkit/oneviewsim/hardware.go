@@ -17,12 +17,6 @@ func (a *Appliance) hardwareDoc(h *Hardware) map[string]any {
 	}
 }
 
-// powerControls are those of each wanted state.
-var powerControls = map[string][]string{
-	On:  {"MomentaryPress", "ColdBoot", "Reset"},
-	Off: {"MomentaryPress", "PressAndHold"},
-}
-
 // putPower changes a server's power in a task.
 func (a *Appliance) putPower(c *call, id string) answer {
 	h := find(a.Data.Hardware, hardwarePath+"/"+id)
@@ -30,10 +24,7 @@ func (a *Appliance) putPower(c *call, id string) answer {
 		return notFound()
 	}
 	want, control := c.Text("powerState"), c.Text("powerControl")
-	if control == "" {
-		control = "MomentaryPress"
-	}
-	if !slices.Contains(powerControls[want], control) {
+	if want != Off && want != On || control != "MomentaryPress" && (want == On || control != "PressAndHold") {
 		return invalid(http.StatusBadRequest, "The power operation is not valid.",
 			"powerState "+want+", powerControl "+control)
 	}
@@ -44,18 +35,15 @@ func (a *Appliance) putPower(c *call, id string) answer {
 	switch {
 	case h.PowerLock:
 		return conflict("POWER_LOCKED", message, "The power of "+h.Name+" is locked.")
-	case h.State == applyingProfile || h.State == removingProfile || h.State == "UpdatingFirmware":
+	case h.State == applyingProfile || h.State == removingProfile:
 		return conflict("SERVER_BUSY", message, "The server hardware "+h.Name+" is in the state "+h.State+".")
 	case powering:
 		return conflict("SERVER_BUSY", message, "Another power operation of "+h.Name+" is in progress.")
 	case want == On && h.Profile == "":
 		return conflict("SERVER_HAS_NO_PROFILE", message, "The server hardware "+h.Name+" has no server profile.")
-	case h.Power != On && (control == "ColdBoot" || control == "Reset"):
-		return conflict("SERVER_NOT_ON", message, "The server hardware "+h.Name+" is "+h.Power+".")
 	}
 	a.act(c, Powered, h, nil)
-	t := a.newTask(c, Task{Name: "Power " + want, Kind: taskPower, Resource: h.URI(), ResourceName: h.Name,
-		Server: h.URI(), Power: want, Control: control})
+	t := a.newTask(c, Task{Name: "Power " + want, Kind: taskPower, Server: h.URI(), Power: want, Control: control})
 	t.Due = c.At // it begins at once: what was checked holds
 	a.advance(c.At)
 	return a.accepted(c, t)

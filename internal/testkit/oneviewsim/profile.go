@@ -55,8 +55,7 @@ func (a *Appliance) createProfile(c *call, _ string) answer {
 		return invalid(http.StatusBadRequest, "The server profile is not valid.", wrong)
 	}
 	a.act(c, Created, h, nil)
-	return a.accepted(c, a.newTask(c, Task{Name: "Create", Kind: taskCreate, ResourceName: w.Name, Want: w,
-		Server: w.Server}))
+	return a.accepted(c, a.newTask(c, Task{Name: "Create", Kind: taskCreate, Want: w, Server: w.Server}))
 }
 
 // reference is how messages name a server.
@@ -66,18 +65,14 @@ func reference(h *Hardware) string { return fmt.Sprintf(`{"name":%q, "uri":%q}`,
 func (a *Appliance) createProblem(w Wanted, h *Hardware) *Problem {
 	for _, p := range a.Data.Profiles {
 		if strings.EqualFold(p.Name, w.Name) {
-			return problem("ProfileNameAlreadyExists", "A server profile with the name "+w.Name+" already exists.",
-				"Profile names must be unique.", "Specify another name and retry the operation.")
+			return problem("ProfileNameAlreadyExists", "A server profile with the name "+w.Name+" already exists.", "")
 		}
 	}
 	switch a.refresh(h); {
 	case h.Profile != "":
-		return problem("ProfileAlreadyExistsInServer",
-			"A profile is already assigned to the server hardware "+reference(h)+".", "",
-			"Select other server hardware, or unassign the profile and retry the operation.")
+		return problem("ProfileAlreadyExistsInServer", "A profile is already assigned to "+reference(h)+".", "")
 	case h.State != NoProfileApplied:
-		return problem("ServerNotAvailable", "The server hardware "+reference(h)+" is in the state "+h.State+".", "",
-			"Retry the operation later.")
+		return problem("ServerNotAvailable", "The server hardware "+reference(h)+" is in the state "+h.State+".", "")
 	}
 	return a.notOff(h)
 }
@@ -87,9 +82,7 @@ func (a *Appliance) notOff(h *Hardware) *Problem {
 	if a.refresh(h); h.Power == Off {
 		return nil
 	}
-	return problem("ServerNotOff",
-		"The profile operation did not succeed because server hardware "+reference(h)+" is powered on.", "",
-		"Power off the server and retry the operation.")
+	return problem("ServerNotOff", "The server hardware "+reference(h)+" is powered on.", "")
 }
 
 func (a *Appliance) deleteProfile(c *call, id string) answer {
@@ -102,12 +95,10 @@ func (a *Appliance) deleteProfile(c *call, id string) answer {
 	case given != "" && given != "*" && given != strconv.Itoa(p.Version):
 		return mismatch()
 	case p.busy():
-		return conflict("PROFILE_BUSY", "The server profile "+p.Name+" is in the state "+p.State+".",
-			"Another operation is in progress.")
+		return conflict("PROFILE_BUSY", "The server profile "+p.Name+" is in the state "+p.State+".", "")
 	}
 	a.act(c, Deleted, find(a.Data.Hardware, p.Hardware), p)
-	return a.accepted(c, a.newTask(c, Task{Name: "Delete", Kind: taskDelete, Resource: p.URI(), ResourceName: p.Name,
-		Profile: p.URI(), Server: p.Hardware, Force: c.URL.Query().Get("force") == "true"}))
+	return a.accepted(c, a.newTask(c, Task{Name: "Delete", Kind: taskDelete, Profile: p.URI(), Server: p.Hardware}))
 }
 
 // addProfile creates one at once.

@@ -47,7 +47,7 @@ func TestAProfileIsAppliedAndRemoved(t *testing.T) {
 			require.Equal(t, "ApplyingProfile", c.get(server).at("state"))
 			require.Equal(t, profile, c.get(server).at("serverProfileUri"))
 			require.Equal(t, 409, c.do("DELETE", profile, nil).status, "it is being applied")
-			require.Equal(t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "On"}).status)
+			require.Equal(t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "On", "powerControl": "MomentaryPress"}).status)
 			s.Hurry()
 			task = c.get(location)
 			require.Equal(t, "Completed", task.at("taskState"))
@@ -61,7 +61,7 @@ func TestAProfileIsAppliedAndRemoved(t *testing.T) {
 			require.Equal(t, "ServerNotOff", c.get(taskOf(refused, s)).code())
 			off := c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off", "powerControl": "PressAndHold"})
 			require.Equal(t, "PoweringOff", c.get(server).at("powerState"))
-			require.Equal(t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "On"}).status, "one at a time")
+			require.Equal(t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "On", "powerControl": "MomentaryPress"}).status, "one at a time")
 			s.Hurry()
 			require.Equal(t, "Completed", c.get(taskOf(off, s)).at("taskState"))
 			deleted := c.do("DELETE", profile, nil)
@@ -113,12 +113,11 @@ func TestPowerControls(t *testing.T) {
 	c := login(t, s)
 	server := c.hardware("server-1")
 	c.apply("uuid-1", server)
-	for _, one := range [][2]string{{"Off", "MomentaryPress"}, {"On", "MomentaryPress"}, {"On", "ColdBoot"},
-		{"Off", "PressAndHold"}} {
+	for _, one := range [][2]string{{"Off", "MomentaryPress"}, {"On", "MomentaryPress"}, {"Off", "PressAndHold"}} {
 		require.Equal(t, "Completed", c.power(server, one[0], one[1]).at("taskState"), one)
 		require.Equal(t, one[0], c.get(server).at("powerState"))
 	}
-	c.power(server, "On", "")
+	c.power(server, "On", "MomentaryPress")
 	s.Configure(func(c *oneviewsim.Config) { c.IgnoreShutdown = true })
 	require.Equal(t, "PowerOperationFailed", c.power(server, "Off", "MomentaryPress").code())
 	require.Equal(t, "On", c.get(server).at("powerState"))

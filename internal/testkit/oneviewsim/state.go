@@ -11,7 +11,6 @@ const (
 	Off         = "Off"
 	poweringOn  = "PoweringOn"
 	poweringOff = "PoweringOff"
-	resetting   = "Resetting"
 	unknown     = "Unknown"
 )
 

@@ -45,11 +45,8 @@ type Task struct {
 	Ended                string // in which state; empty: it goes on
 	Created, Modified    time.Time
 	Began, Due           time.Time // of the stage
-	Resource             string    // URI
-	ResourceName         string
-	Server, Profile      string // URIs
+	Server, Profile      string    // URIs
 	Power, Control       string
-	Force                bool
 	Want                 Wanted
 	Errors               []*Problem
 	Fault                TaskFault
@@ -92,29 +89,16 @@ func (a *Appliance) taskDoc(t *Task) map[string]any {
 	for _, p := range t.Errors {
 		problems = append(problems, refuse(0, p).Body)
 	}
-	category := "server-profiles"
+	percent, resource := t.percent(time.Now()), t.Profile
 	if t.Kind == taskPower {
-		category = "server-hardware"
+		resource = t.Server
 	}
-	percent := t.percent(time.Now())
 	return map[string]any{
 		"type": "TaskResourceV2", "category": "tasks", "uri": t.URI(), "name": t.Name, "owner": t.User,
-		"taskState": t.State(), "percentComplete": percent, "computedPercentComplete": percent, "taskErrors": problems,
-		"taskStatus": "", "stateReason": nil, "taskType": "User", "eTag": fmt.Sprint(percent),
+		"taskState": t.State(), "percentComplete": percent, "taskErrors": problems, "eTag": fmt.Sprint(percent),
 		"created": timestamp(t.Created), "modified": timestamp(t.Modified),
-		"associatedResource": map[string]any{"resourceUri": orNull(t.Resource), "resourceName": t.ResourceName,
-			"resourceCategory": category, "associationType": "MANAGED_BY"},
+		"associatedResource": map[string]any{"resourceUri": orNull(resource)},
 	}
-}
-
-func (a *Appliance) shownTasks() []*Task {
-	var shown []*Task
-	for _, t := range a.Data.Tasks {
-		if !t.Fault.Vanishes {
-			shown = append(shown, t)
-		}
-	}
-	return shown
 }
 
 func (a *Appliance) newTask(c *call, t Task) *Task {
@@ -201,16 +185,16 @@ func (a *Appliance) begin(t *Task, at time.Time) {
 			return
 		}
 		p := a.addProfile(t.Want, h, t.User, at)
-		p.State, p.Task, t.Profile, t.Resource = creating, t.URI(), p.URI(), p.URI()
+		p.State, p.Task, t.Profile = creating, t.URI(), p.URI()
 		a.show(h, applyingProfile)
 		t.Due = at.Add(a.Conf.Delays.Apply)
 	case taskDelete:
 		p := find(a.Data.Profiles, t.Profile)
 		if p == nil {
-			t.end(Error, problem("ProfileNotFound", "The server profile "+t.ResourceName+" does not exist any more.", ""))
+			t.end(Error, problem("ProfileNotFound", "The server profile "+t.Profile+" does not exist any more.", ""))
 			return
 		}
-		if h != nil && !t.Force {
+		if h != nil {
 			if why := a.notOff(h); why != nil {
 				t.end(Error, why)
 				return
@@ -238,7 +222,7 @@ func (a *Appliance) beginPower(t *Task, h *Hardware, at time.Time) {
 	d := a.Conf.Delays
 	bmc := a.bmcs[t.Server]
 	switch {
-	case h.Power == t.Power && t.Control != "ColdBoot" && t.Control != "Reset":
+	case h.Power == t.Power:
 		t.end(Completed)
 		return
 	case a.ignored(t):
@@ -250,8 +234,6 @@ func (a *Appliance) beginPower(t *Task, h *Hardware, at time.Time) {
 			t.end(Error, powerFailed(err.Error()))
 		}
 		return
-	case t.Power == On && h.Power == On:
-		h.Power, t.Due = resetting, at.Add(d.PowerOn)
 	case t.Power == On:
 		h.Power, t.Due = poweringOn, at.Add(d.PowerOn)
 	case t.Control == "MomentaryPress":
@@ -263,7 +245,7 @@ func (a *Appliance) beginPower(t *Task, h *Hardware, at time.Time) {
 }
 
 func powerFailed(details string) *Problem {
-	return problem("PowerOperationFailed", "The power operation request did not succeed.", details, "Retry the operation.")
+	return problem("PowerOperationFailed", "The power operation request did not succeed.", details)
 }
 
 // end ends a task.
@@ -278,9 +260,7 @@ func (a *Appliance) finish(t *Task, at time.Time) {
 		ends = Completed
 	}
 	if ends != Completed {
-		t.Errors = append(t.Errors, problem("SimulatedProblem",
-			"The task "+t.Name+" of "+t.ResourceName+" has ended in "+ends+".", "As the test wanted it.",
-			"Retry the operation."))
+		t.Errors = append(t.Errors, problem("SimulatedProblem", "The task "+t.Name+" has ended in "+ends+".", ""))
 	}
 	if effect == "" && ends != Completed && ends != Warning {
 		effect = HalfDone

@@ -63,12 +63,12 @@ func TestViolations(t *testing.T) {
 	}{
 		{"apply, on, off, remove", func(c *client, s *oneviewsim.Server, server string) {
 			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
-			c.power(server, "On", "")
-			c.power(server, "Off", "")
+			c.power(server, "On", "MomentaryPress")
+			c.power(server, "Off", "MomentaryPress")
 			c.ended(c.do("DELETE", profile, nil))
 		}, ""},
 		{"power of a free server", func(c *client, s *oneviewsim.Server, server string) {
-			c.power(server, "Off", "")
+			c.power(server, "Off", "MomentaryPress")
 		}, ""},
 		{"what is refused", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.Take(server))
@@ -93,8 +93,8 @@ func TestViolations(t *testing.T) {
 		}, ""},
 		{"a removal from a server that is on", func(c *client, s *oneviewsim.Server, server string) {
 			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
-			c.power(server, "On", "")
-			c.ended(c.do("DELETE", profile+"?force=true", nil))
+			c.power(server, "On", "MomentaryPress")
+			c.ended(c.do("DELETE", profile, nil))
 		}, "deleted the profile: the server"},
 	} {
 		t.Run(one.name, func(t *testing.T) {

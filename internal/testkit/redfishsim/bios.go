@@ -138,8 +138,7 @@ func (b *BIOS) entries() []any {
 func (m *Machine) outsidePOST(do handler) handler {
 	return func(c *call) answer {
 		if m.is(ILO) && m.Data.InPOST {
-			return failure(400, "iLO.2.14.UnableToModifyDuringSystemPOST",
-				"The value cannot be modified because the system is in POST.")
+			return failure(400, "iLO.2.14.UnableToModifyDuringSystemPOST", "The system is in POST.")
 		}
 		return do(c)
 	}
@@ -161,8 +160,7 @@ func (m *Machine) patchSettings(c *call) answer {
 	}
 	b := &m.Data.BIOS
 	if _, named := wanted[m.Conf.RefusedAttribute]; named {
-		no := information("Base.1.8.PropertyNotWritable", "The property "+m.Conf.RefusedAttribute+
-			" is a read only property and cannot be assigned a value.", "Warning")
+		no := information("Base.1.8.PropertyNotWritable", m.Conf.RefusedAttribute+" is read only.", "Warning")
 		return answer{Status: m.Conf.RefusedStatus, Body: doc{"Attributes@Message.ExtendedInfo": []any{no}}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -170,19 +168,16 @@ func (m *Machine) patchSettings(c *call) answer {
 		_, writable := b.Defaults[name]
 		switch allowed := values(name); {
 		case !writable && known:
-			return failure(400, "Base.1.8.PropertyNotWritable",
-				"The property "+name+" is a read only property and cannot be assigned a value.")
+			return failure(400, "Base.1.8.PropertyNotWritable", "The property "+name+" is read only.")
 		case !writable:
-			return failure(400, "Base.1.8.PropertyUnknown",
-				"The property "+name+" is not in the list of valid properties for the resource.")
+			return failure(400, "Base.1.8.PropertyUnknown", "There is no property "+name+".")
 		case allowed != nil && !slices.Contains(allowed, fmt.Sprint(wanted[name])):
-			return notInList("the property "+name, fmt.Sprint(wanted[name]))
+			return notInList("the values of "+name, fmt.Sprint(wanted[name]))
 		}
 	}
 	applyTime, asked := when(c.JSON, "@Redfish.SettingsApplyTime")
 	if m.is(IDRAC) && m.biosJob() != nil {
-		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed, unable to perform "+
-			"another set operation.")
+		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed.")
 	}
 	before := maps.Clone(b.Pending)
 	if b.Pending == nil {
@@ -192,18 +187,13 @@ func (m *Machine) patchSettings(c *call) answer {
 	c.Entry.Changed = true
 	switch {
 	case !m.is(IDRAC):
-		return message(200, "Base.1.8.SystemResetRequired", "One or more properties were changed and will not take effect "+
-			"until the system is reset.")
+		return message(200, "Base.1.8.SystemResetRequired", "The properties take effect when the system is reset.")
 	case !asked || m.Conf.RepeatMakesNoJob && reflect.DeepEqual(before, b.Pending):
 		return message(200, "Base.1.8.Success", "The attributes are pending.")
 	case !slices.Contains([]string{"OnReset", "InMaintenanceWindowOnReset", "AtMaintenanceWindowStart"}, applyTime):
-		return notInList("the property ApplyTime", applyTime)
+		return notInList("the values of ApplyTime", applyTime)
 	}
-	return m.commitSettings(c)
-}
-
-// commitSettings makes the job that applies what is pending at the next reset.
-func (m *Machine) commitSettings(c *call) answer {
+	// The job applies what is pending at the next reset.
 	task := m.newTask(KindBIOS, "Configure: BIOS.Setup.1-1", "BIOSConfiguration", c)
 	m.Data.Work = append(m.Data.Work, &Work{Kind: KindBIOS, Task: task.ID, Waits: true, Request: c.Entry.Number})
 	return m.accepted(c, task, m.Conf.TaskForm)

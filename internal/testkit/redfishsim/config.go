@@ -68,7 +68,6 @@ const (
 	KindErase    = "erase"
 	KindFirmware = "firmware"
 	KindBIOS     = "bios"
-	kindRestart  = "restart" // of the BMC, once it has answered
 )
 
 // Delays are how long things take.

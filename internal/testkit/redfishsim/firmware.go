@@ -132,7 +132,7 @@ func (m *Machine) targeted(component string, targets []string) ([]*Component, *a
 	for _, target := range targets {
 		c := m.targetOf(strings.TrimSuffix(target, "/"))
 		if c == nil {
-			a := notInList("the parameter Targets", target)
+			a := notInList("the values of Targets", target)
 			return nil, &a
 		}
 		if c.Name == component && !slices.Contains(to, c) {

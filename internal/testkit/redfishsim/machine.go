@@ -137,18 +137,6 @@ func (b *Process) Counts() (simserver.Counts, error) {
 	return simserver.Count(requests, 0), err
 }
 
-// TenantData are the serials of the drives that still hold what a tenant wrote.
-func (b *Process) TenantData() ([]string, error) {
-	s, err := b.State()
-	return s.TenantData(), err
-}
-
-// Writes are the requests that ask for a change of the server, whether or not they had one.
-func (b *Process) Writes() ([]Request, error) {
-	requests, err := b.Requests()
-	return simserver.Writes(requests), err
-}
-
 // Power is Machine.Power.
 func (b *Process) Power() (power string, err error) { return power, b.Ask("power", nil, nil, &power) }
 
@@ -227,7 +215,6 @@ func (m *Machine) restart(at time.Time, update bool) {
 // comeBack is what is left of the BMC's own state after it restarted or was killed.
 func (m *Machine) comeBack(at time.Time, update bool) {
 	s := &m.Data
-	s.BMCRestarts++
 	s.BMCReset = at
 	if update || !m.Conf.SessionsSurvive {
 		s.Sessions = nil
@@ -301,38 +288,28 @@ func (m *Machine) workDone(w *Work, at time.Time) {
 		m.erased(w, at)
 	case KindBIOS:
 		m.settingsApplied(w, at)
-	case KindFirmware:
-		m.firmwareStageDone(w, at)
-	case kindRestart:
-		m.end(w, Succeeds, at)
-		m.restart(at, false)
 	default:
-		m.end(w, Exception, at)
+		m.firmwareStageDone(w, at)
 	}
+}
+
+// endings are what a task shows that ended so.
+var endings = map[Ending]struct{ state, status, message, text, severity string }{
+	Succeeds:          {"Completed", "OK", "TaskEvent.1.0.TaskCompletedOK", "completed successfully.", "OK"},
+	Lies:              {"Completed", "OK", "TaskEvent.1.0.TaskCompletedOK", "completed successfully.", "OK"},
+	CompletedCritical: {"Completed", "Critical", "IDRAC.2.8.RED014", "failed.", "Critical"},
+	CompletedMessage:  {"Completed", "OK", "Update.1.0.ApplyFailed", "failed.", "Critical"},
+	Exception:         {"Exception", "Critical", "TaskEvent.1.0.TaskAborted", "was aborted.", "Critical"},
+	Canceled:          {stateCanceled, "Warning", "TaskEvent.1.0.TaskCanceled", "was canceled.", "Warning"},
 }
 
 // end takes w out of what is being done, and ends its task.
 func (m *Machine) end(w *Work, how Ending, at time.Time) {
 	m.Data.Work = slices.DeleteFunc(m.Data.Work, func(other *Work) bool { return other == w })
-	task := m.task(w.Task)
-	if task == nil {
-		return
+	if task := m.task(w.Task); task != nil {
+		is := endings[how]
+		task.End, task.Percent, task.State, task.Status = at, 100, is.state, is.status
+		task.Messages = append(task.Messages,
+			Message{MessageID: is.message, Message: task.Name + " " + is.text, Severity: is.severity})
 	}
-	task.End, task.Percent, task.State, task.Status = at, 100, "Completed", "OK"
-	message := Message{MessageID: "TaskEvent.1.0.TaskCompletedOK", Message: "completed successfully.", Severity: "OK"}
-	switch how {
-	case CompletedCritical:
-		task.Status = "Critical"
-		message = Message{MessageID: "IDRAC.2.8.RED014", Message: "failed.", Severity: "Critical"}
-	case CompletedMessage:
-		message = Message{MessageID: "Update.1.0.ApplyFailed", Message: "failed.", Severity: "Critical"}
-	case Exception:
-		task.State, task.Status = "Exception", "Critical"
-		message = Message{MessageID: "TaskEvent.1.0.TaskAborted", Message: "was aborted.", Severity: "Critical"}
-	case Canceled:
-		task.State, task.Status = stateCanceled, "Warning"
-		message = Message{MessageID: "TaskEvent.1.0.TaskCanceled", Message: "was canceled.", Severity: "Warning"}
-	}
-	message.Message = task.Name + " " + message.Message
-	task.Messages = append(task.Messages, message)
 }

@@ -3,6 +3,7 @@ package redfishsim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,25 +18,15 @@ const (
 func (m *Machine) reset(c *call) answer {
 	kind := c.Text("ResetType")
 	if !slices.Contains(m.Conf.ResetTypes, kind) {
-		return failure(400, "Base.1.8.ActionParameterNotSupported",
-			fmt.Sprintf("The parameter ResetType with the value %q is not supported.", kind))
+		return failure(400, "Base.1.8.ActionParameterNotSupported", "The ResetType "+kind+" is not supported.")
 	}
 	s := &m.Data
 	on := s.Power == powerOn || s.Power == poweringOn
-	conflict := failure(m.Conf.PowerConflict, "Base.1.8.ResourceInUse",
-		fmt.Sprintf("The system is already in the state that %s leads to.", kind))
-	switch kind {
-	case "On", "ForceOn":
-		if on {
-			return conflict
-		}
-	case "PushPowerButton":
-	default:
-		if !on {
-			return conflict
-		}
-	}
-	if m.Conf.IgnoreGraceful && (kind == "GracefulShutdown" || kind == "GracefulRestart") {
+	starts := kind == "On" || kind == "ForceOn"
+	switch {
+	case on == starts && kind != "PushPowerButton":
+		return failure(m.Conf.PowerConflict, "Base.1.8.ResourceInUse", "The system is in that state already.")
+	case m.Conf.IgnoreGraceful && strings.HasPrefix(kind, "Graceful"):
 		return answer{Status: 204}
 	}
 	c.Entry.Changed = true

@@ -11,6 +11,7 @@ import (
 
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/redfishsim"
+	"burnish/internal/testkit/simserver"
 )
 
 var program = sync.OnceValues(func() (string, error) {
@@ -56,21 +57,19 @@ func TestAKilledBMCComesBack(t *testing.T) {
 			c = login(t, b)
 		}
 		require.NoError(t, proc.Await(ctx, time.Minute, 5*time.Millisecond, "the drive to be erased", func() (bool, string) {
-			left, err := b.TenantData()
-			return err == nil && len(left) == 4, ""
+			s, err := b.State()
+			return err == nil && len(s.TenantData()) == 4, ""
 		}))
 		state, err := b.State()
 		require.NoError(t, err)
 		require.True(t, state.BIOS.PendingReset, "still wanted")
-		require.Equal(t, 1, state.BMCRestarts)
 
 		requests, err := b.Requests()
 		require.NoError(t, err)
 		for i, one := range requests {
 			require.Equal(t, i+1, one.Number, "the numbers go on")
 		}
-		writes, err := b.Writes()
-		require.NoError(t, err)
+		writes := simserver.Writes(requests)
 		require.Equal(t, redfishsim.ExitAfter, writes[1].Fault)
 		require.True(t, writes[1].Changed)
 

@@ -46,18 +46,15 @@ func failure(status int, id, text string) answer {
 
 // notInList is the refusal of a value.
 func notInList(what, value string) answer {
-	return failure(400, "Base.1.8.PropertyValueNotInList",
-		"The value "+value+" for "+what+" is not in the list of acceptable values.")
+	return failure(400, "Base.1.8.PropertyValueNotInList", "The value "+value+" is not one of "+what+".")
 }
 
 func unlicensed(status int) answer {
-	return failure(status, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses "+
-		"SFT-DCMS-SINGLE were needed")
+	return failure(status, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request.")
 }
 
 func unavailable() answer {
-	a := failure(503, "Base.1.8.ServiceTemporarilyUnavailable",
-		"The service is temporarily unavailable. Retry in 1 seconds.")
+	a := failure(503, "Base.1.8.ServiceTemporarilyUnavailable", "The service is temporarily unavailable.")
 	a.Header = map[string]string{"Retry-After": "1"}
 	return a
 }
@@ -235,11 +232,9 @@ func (m *Machine) matched(r *resource, do handler) handler {
 		given := c.Header.Get("If-Match")
 		switch {
 		case given == "" && m.Conf.RequireIfMatch:
-			return failure(428, "Base.1.8.PreconditionRequired",
-				"A precondition header or annotation is required to change this resource.")
+			return failure(428, "Base.1.8.PreconditionRequired", "A precondition is required to change this resource.")
 		case given != "" && given != "*" && given != etag(simserver.Encode(r.doc)):
-			return failure(412, "Base.1.8.PreconditionFailed",
-				"The ETag supplied did not match the ETag required to change this resource.")
+			return failure(412, "Base.1.8.PreconditionFailed", "The ETag is not that of the resource.")
 		}
 		return do(c)
 	}

@@ -102,15 +102,12 @@ func (m *Machine) login(c *call) answer {
 	s := &m.Data
 	switch {
 	case c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.Conf.Password:
-		return failure(401, "Base.1.8.ResourceAtUriUnauthorized",
-			"While accessing the resource, the service received an authorization error.")
+		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "The service received an authorization error.")
 	case c.Text("Context") != "" && m.Conf.RefuseContext:
-		return failure(400, "Base.1.8.PropertyUnknown",
-			"The property Context is not in the list of valid properties for the resource.")
-	case len(s.Sessions) >= m.Conf.MaxSessions && m.is(IDRAC):
-		return failure(503, "IDRAC.2.8.RAC0218", "The maximum number of user sessions is reached.")
+		return failure(400, "Base.1.8.PropertyUnknown", "There is no property Context.")
 	case len(s.Sessions) >= m.Conf.MaxSessions:
-		return failure(503, "Base.1.8.SessionLimitExceeded", "The maximum number of user sessions is reached.")
+		code := map[bool]string{true: "IDRAC.2.8.RAC0218", false: "Base.1.8.SessionLimitExceeded"}[m.is(IDRAC)]
+		return failure(503, code, "The maximum number of user sessions is reached.")
 	}
 	s.NextSession++
 	one := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: m.Conf.Username,

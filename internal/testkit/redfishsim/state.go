@@ -35,9 +35,8 @@ type State struct {
 	NextSession int
 	PushTargets []string
 
-	Commits     []Commit
-	BMCRestarts int
-	BMCReset    time.Time // when the last one was
+	Commits  []Commit
+	BMCReset time.Time // when the last one was
 	// Bricked says why the server does not start any more: a power change while firmware
 	// was written.
 	Bricked string

@@ -40,15 +40,6 @@ func (t *tree) addStorage() {
 		}
 		t.member("Storage.v1_10_0.Storage", t.system("/Storage"), storage.ID, storage.ID, doc{
 			"Drives": t.links(drives...), "Drives@odata.count": len(drives), "Volumes": t.link(path + "/Volumes"),
-			"StorageControllers": []any{doc{"@odata.id": t.uri(path) + "#/StorageControllers/0", "MemberId": "0",
-				"Name": storage.ID, "Status": status("Enabled")}},
-			"Actions": doc{"#Storage.ResetToDefaults": t.action(path+"/Actions/Storage.ResetToDefaults", "ResetType",
-				[]string{"ResetAll", "PreserveVolumes"})},
-		})
-		// Whoever forgets volumes, one or all, erases nothing.
-		t.post(path+"/Actions/Storage.ResetToDefaults", func(c *call) answer {
-			storage.Volumes, c.Entry.Changed = nil, true
-			return success()
 		})
 		t.list("Volume", path+"/Volumes")
 		for _, volume := range storage.Volumes {
@@ -58,11 +49,6 @@ func (t *tree) addStorage() {
 			}
 			t.member("Volume.v1_5_0.Volume", path+"/Volumes", volume.ID, volume.ID, doc{
 				"RAIDType": "RAID1", "CapacityBytes": 480103981056, "Links": doc{"Drives": t.links(of...)},
-			})
-			t.do("DELETE", path+"/Volumes/"+volume.ID, func(c *call) answer {
-				storage.Volumes = slices.DeleteFunc(storage.Volumes, func(one Volume) bool { return one.ID == volume.ID })
-				c.Entry.Changed = true
-				return answer{Status: 204}
 			})
 		}
 	}
@@ -108,19 +94,15 @@ func (t *tree) addDrive(path string, drive *Drive, storage *Storage, serial stri
 		case hidden:
 			return failure(400, "iLO.2.14.ActionNotSupported", "The action Drive.SecureErase is not supported by the resource.")
 		case t.is(IDRAC) && len(volumes) > 0:
-			return failure(400, "IDRAC.2.8.STOR023",
-				"The operation cannot be completed, because the drive is part of a virtual disk.")
+			return failure(400, "IDRAC.2.8.STOR023", "The drive is part of a virtual disk.")
 		case t.Data.Power != powerOn:
-			return failure(409, "Base.1.8.ResourceInStandby",
-				"The request could not be performed because the resource is in standby.")
+			return failure(409, "Base.1.8.ResourceInStandby", "The resource is in standby.")
 		case t.eraseOf(drive) != nil:
-			return failure(409, "Base.1.8.ResourceInUse",
-				"The change to the requested resource failed because the resource is in use.")
+			return failure(409, "Base.1.8.ResourceInUse", "The resource is in use.")
 		case typed && len(drive.Sanitizations) == 0:
-			return failure(400, "Base.1.8.ActionParameterUnknown",
-				"The action Drive.SecureErase was submitted with the invalid parameter SanitizationType.")
+			return failure(400, "Base.1.8.ActionParameterUnknown", "SanitizationType is no parameter of the action.")
 		case typed && !slices.Contains(drive.Sanitizations, c.Text("SanitizationType")):
-			return notInList("the parameter SanitizationType", c.Text("SanitizationType"))
+			return notInList("the values of SanitizationType", c.Text("SanitizationType"))
 		}
 		drive.Erases++
 		c.Entry.Changed = true

@@ -79,11 +79,8 @@ func (t *tree) addSystem() {
 		"SerialNumber": s.Serial, "UUID": s.UUID, "BiosVersion": s.version("BIOS", ""), "PowerState": s.Power,
 		"ProcessorSummary": cpus,
 		"MemorySummary":    doc{"TotalSystemMemoryGiB": memory / 1024, "Status": status("Enabled")},
-		"Boot": doc{
-			"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "UEFI",
-			"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"None", "Pxe", "Hdd", "BiosSetup"},
-		},
-		"Bios": t.link(t.system("/Bios")), "Storage": t.link(t.system("/Storage")),
+		"Boot":             doc{},
+		"Bios":             t.link(t.system("/Bios")), "Storage": t.link(t.system("/Storage")),
 		"Processors": t.link(t.system("/Processors")), "Memory": t.link(t.system("/Memory")),
 		"Links": doc{"Chassis": t.links(t.chassis("")), "ManagedBy": t.links(t.manager(""))},
 		"Actions": doc{"#ComputerSystem.Reset": t.action(t.system("/Actions/ComputerSystem.Reset"), "ResetType",
@@ -115,7 +112,6 @@ func (t *tree) addSystem() {
 		t.member("ComputerSystem.v1_13_0.ComputerSystem", root+"/Systems", "Other.2", "System", doc{
 			"SystemType": "Physical", "Manufacturer": s.Manufacturer, "Model": s.Model, "SKU": s.SKU,
 			"SerialNumber": s.Serial + "-OTHER", "BiosVersion": s.version("BIOS", secondSystem), "PowerState": powerOn,
-			"Boot": doc{}, "Actions": doc{},
 		})
 	}
 	t.list("Processor", t.system("/Processors"))
@@ -173,8 +169,6 @@ func (t *tree) addChassis() {
 		"ManagerType": "BMC", "FirmwareVersion": s.version("BMC", ""), "Model": s.Model, "UUID": s.UUID,
 		"DateTime": t.stamp(t.at), "PowerState": powerOn,
 		"Links": doc{"ManagerForServers": t.links(t.system("")), "ManagerForChassis": t.links(t.chassis(""))},
-		"Actions": doc{"#Manager.Reset": t.action(path+"/Actions/Manager.Reset", "ResetType",
-			[]string{"GracefulRestart", "ForceRestart"})},
 	})
 	if t.is(IDRAC, OpenBMC) { // which show when they were restarted last
 		r.doc["LastResetTime"] = t.stamp(s.BMCReset)
@@ -182,9 +176,4 @@ func (t *tree) addChassis() {
 	if t.Conf.JobIDs {
 		r.doc["Links"].(doc)["Oem"] = doc{"Dell": doc{"Jobs": t.link(path + "/Jobs")}}
 	}
-	t.post(path+"/Actions/Manager.Reset", func(c *call) answer {
-		c.Entry.Changed = true
-		t.Data.Work = append(t.Data.Work, &Work{Kind: kindRestart, Due: c.At.Add(time.Millisecond)})
-		return answer{Status: 204}
-	})
 }

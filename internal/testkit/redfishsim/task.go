@@ -116,7 +116,6 @@ func (t *tree) addTasks() {
 	jobs := t.manager("/Jobs")
 	if t.Conf.JobIDs { // they are iDRAC's own view of the same
 		t.list("DellJob", jobs)
-		t.post(jobs, t.createJob)
 	}
 	for _, task := range t.Data.Tasks {
 		w := t.workOf(task)
@@ -132,13 +131,6 @@ func (t *tree) addTasks() {
 		t.addTask(task, w, state, percent)
 		if t.Conf.JobIDs {
 			t.addJob(jobs, task, w, state, percent)
-		}
-	}
-	if t.Conf.JobIDs {
-		for path, r := range t.all {
-			if below, is := strings.CutPrefix(path, jobs); is {
-				t.all[t.manager("/Oem/Dell/Jobs"+below)] = r
-			}
 		}
 	}
 }
@@ -219,16 +211,4 @@ func (t *tree) addJob(jobs string, task *Task, w *Work, state string, percent in
 		t.dropTask(task)
 		return success()
 	})
-}
-
-// createJob makes a job of settings that are pending without one.
-func (m *Machine) createJob(c *call) answer {
-	switch {
-	case strings.TrimSuffix(c.Text("TargetSettingsURI"), "/") != m.system("/Bios/"+m.Conf.BIOSSettings):
-		return notInList("the property TargetSettingsURI", c.Text("TargetSettingsURI"))
-	case m.biosJob() != nil || len(m.Data.BIOS.Pending) == 0:
-		return failure(400, "IDRAC.2.8.RAC052", "There are no pending data present to create a configuration job.")
-	}
-	c.Entry.Changed = true
-	return m.commitSettings(c)
 }

@@ -134,7 +134,7 @@ func (m *Machine) wishOf(body doc) (wish, *answer) {
 		allowed = []string{"OnReset", "OnStartUpdateRequest", "Immediate"}
 	}
 	if asked && !slices.Contains(allowed, at) {
-		a := notInList("the parameter @Redfish.OperationApplyTime", at)
+		a := notInList("the values of @Redfish.OperationApplyTime", at)
 		return w, &a
 	}
 	w.onReset, w.now = at == "OnReset", at == "Immediate"
@@ -276,8 +276,7 @@ func (m *Machine) startUpdate(c *call) answer {
 func (m *Machine) simpleUpdate(c *call) answer {
 	uri := c.Text("ImageURI")
 	if uri == "" {
-		return failure(400, "Base.1.8.ActionParameterMissing",
-			"The action UpdateService.SimpleUpdate requires the parameter ImageURI to be present in the request body.")
+		return failure(400, "Base.1.8.ActionParameterMissing", "The parameter ImageURI is required.")
 	}
 	w, refused := m.wishOf(c.JSON)
 	if refused == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -219,16 +220,16 @@ func after(d time.Duration) <-chan struct{} {
 func (c *Core[C, S]) goWrong(w http.ResponseWriter, r *http.Request, f *Fault, a Answer, exit func()) {
 	switch f.Kind {
 	case Respond, RespondAfter:
-		w.Header().Set("Content-Type", "application/json")
-		send(w, f.Status, f.Header, []byte(f.Body))
+		Send(w, r, Answer{Status: f.Status, Header: f.Header}, []byte(f.Body))
 		return
 	case Garbled, CutWithin:
 		raw := Encode(a.Body)
-		w.Header().Set("Content-Type", "application/json")
-		if f.Kind == CutWithin {
-			w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+		if f.Kind == CutWithin { // without the rest net/http ends the connection
+			header := map[string]string{"Content-Length": strconv.Itoa(len(raw))}
+			maps.Copy(header, a.Header)
+			a.Header = header
 		}
-		send(w, a.Status, a.Header, raw[:len(raw)/2]) // without the rest net/http ends the connection
+		Send(w, r, a, raw[:len(raw)/2])
 		return
 	case HangBefore, HangAfter:
 		c.wait(r, nil)
@@ -240,24 +241,19 @@ func (c *Core[C, S]) goWrong(w http.ResponseWriter, r *http.Request, f *Fault, a
 	cut(w)
 }
 
-func send(w http.ResponseWriter, status int, header map[string]string, body []byte) {
-	for name, value := range header {
-		w.Header().Set(name, value)
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
-}
-
 // Send sends an answer whose body is this; nil: none.
 func Send(w http.ResponseWriter, r *http.Request, a Answer, body []byte) {
 	if body != nil {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	if r.Method == http.MethodHead {
-		body = nil
+	for name, value := range a.Header {
+		w.Header().Set(name, value)
 	}
-	send(w, a.Status, a.Header, body)
+	w.WriteHeader(a.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
 }
 
 // Encode is a document as JSON. What documents are made of can be encoded.
