@@ -117,23 +117,31 @@ type resource struct {
 	expanded []any
 }
 
-// tree is every resource of the service by its path, as it is now.
+// tree is the resources of a part of the service by their paths, as they are now.
 type tree struct {
 	*Machine
 	at  time.Time
 	all map[string]*resource
 }
 
-func (m *Machine) tree(at time.Time) *tree {
+// tree is the part that has path.
+func (m *Machine) tree(at time.Time, path string) *tree {
 	t := &tree{Machine: m, at: at, all: map[string]*resource{}}
-	t.addService()
-	t.addSessions()
-	t.addSystem()
-	t.addBIOS()
-	t.addStorage()
-	t.addChassis()
-	t.addTasks()
-	t.addUpdates()
+	part := func(add func(), paths ...string) {
+		if slices.ContainsFunc(paths, func(of string) bool {
+			return of != "" && strings.HasPrefix(strings.ToLower(path), strings.ToLower(of))
+		}) {
+			add()
+		}
+	}
+	part(t.addService, "/redfish")
+	part(t.addSessions, m.Conf.SessionsPath, root+"/SessionService")
+	part(t.addSystem, root+"/Systems")
+	part(t.addBIOS, m.system("/Bios"), registries)
+	part(t.addStorage, m.system("/Storage"), m.chassis("/Drives"))
+	part(t.addChassis, root+"/Chassis", root+"/Managers")
+	part(t.addTasks, root+"/TaskService", m.manager("/Jobs"))
+	part(t.addUpdates, updateService, m.Conf.MultipartPath, m.Conf.PushPath)
 	return t
 }
 
@@ -185,7 +193,7 @@ func (m *Machine) answer(c *call) answer {
 	case c.At.Sub(m.DownUntil) < m.Conf.Delays.WarmUp && bare != root:
 		return unavailable()
 	}
-	t := m.tree(c.At)
+	t := m.tree(c.At, bare)
 	if m.is(ILO) {
 		bare = strings.ToLower(bare)
 	}

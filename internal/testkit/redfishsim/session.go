@@ -121,7 +121,7 @@ func (m *Machine) login(c *call) answer {
 	s.Sessions = append(s.Sessions, one)
 	a := answer{Status: http.StatusCreated, Header: map[string]string{"X-Auth-Token": one.Token}}
 	path := m.Conf.SessionsPath + "/" + one.ID
-	a.Body = m.tree(c.At).node(path).doc
+	a.Body = m.tree(c.At, path).node(path).doc
 	if !m.Conf.LoginWithoutLocation {
 		a.Header["Location"] = m.uri(path)
 		if m.is(ILO) {

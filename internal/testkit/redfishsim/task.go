@@ -70,7 +70,7 @@ func (m *Machine) accepted(c *call, task *Task, form Form) answer {
 		return message(200, "iLO.2.14.UpdateInProgress", "The request was accepted.")
 	}
 	location := m.uri(tasks + "/" + task.ID)
-	a := answer{Status: http.StatusAccepted, Body: m.tree(c.At).node(tasks + "/" + task.ID).doc}
+	a := answer{Status: http.StatusAccepted, Body: m.tree(c.At, tasks).node(tasks + "/" + task.ID).doc}
 	switch form {
 	case Absolute:
 		location = "https://" + c.Host + location
