@@ -3,7 +3,6 @@ package redfishsim_test
 import (
 	"context"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,15 +13,10 @@ import (
 	"burnish/internal/testkit/simserver"
 )
 
-var program = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(folder, "redfishsim")
-	return path, proc.Compile("", "burnish/internal/testkit/cmd/redfishsim", path)
-})
-
 // A BMC that is killed comes back with what is durable, and its server went on meanwhile.
 func TestAKilledBMCComesBack(t *testing.T) {
-	path, err := program()
-	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "redfishsim")
+	require.NoError(t, proc.Compile("", "burnish/internal/testkit/cmd/redfishsim", path))
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
