@@ -76,7 +76,9 @@ func narrow(query url.Values, docs []map[string]any) ([]map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		docs = slices.DeleteFunc(docs, func(one map[string]any) bool { return !strings.EqualFold(fmt.Sprint(one[by[1]]), by[2]) })
+		docs = slices.DeleteFunc(docs, func(one map[string]any) bool {
+			return !strings.EqualFold(fmt.Sprint(one[by[1]]), by[2])
+		})
 	}
 	if query.Has("sort") {
 		by, err := form("sort", sortForm)

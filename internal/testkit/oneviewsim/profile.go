@@ -106,7 +106,8 @@ func (a *Appliance) addProfile(w Wanted, h *Hardware, owner string, at time.Time
 	n := a.number()
 	p := &Profile{
 		ID: fmt.Sprintf("%08x-0000-4000-9000-%012x", n, n), Name: w.Name, Description: w.Description, Owner: owner,
-		Template: w.Template, Hardware: h.URI(), Type: h.Type, Group: h.Group, State: Normal, Status: "OK", Created: at, Modified: at, Version: 1,
+		Template: w.Template, Hardware: h.URI(), Type: h.Type, Group: h.Group, State: Normal, Status: "OK",
+		Created: at, Modified: at, Version: 1,
 	}
 	a.Data.Profiles = append(a.Data.Profiles, p)
 	h.Profile = p.URI()

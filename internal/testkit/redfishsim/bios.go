@@ -160,7 +160,8 @@ func (m *Machine) patchSettings(c *call) answer {
 	}
 	b := &m.Data.BIOS
 	if _, named := wanted[m.Conf.RefusedAttribute]; named {
-		no := information("Base.1.8.PropertyNotWritable", m.Conf.RefusedAttribute+" is read only.", "Warning")
+		text := "The property " + m.Conf.RefusedAttribute + " is a read only property."
+		no := information("Base.1.8.PropertyNotWritable", text, "Warning")
 		return answer{Status: m.Conf.RefusedStatus, Body: doc{"Attributes@Message.ExtendedInfo": []any{no}}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

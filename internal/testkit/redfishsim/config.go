@@ -169,8 +169,8 @@ func defaults(p Personality) Config {
 		SessionIdle: 30 * time.Minute, TaskForm: Both,
 		Endings:         map[string]Ending{},
 		ResetBIOSStatus: 200, EraseForm: Both, UpdateForm: Both,
-		ResetTypes: []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "PushPowerButton",
-			"PowerCycle"},
+		ResetTypes: []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi",
+			"PushPowerButton", "PowerCycle"},
 		PowerConflict:  409,
 		RestartKeepsOn: true,
 	}

@@ -21,8 +21,6 @@ type (
 	handler = func(*call) answer
 )
 
-var ok = simserver.OK
-
 // information is a message of the standard's form.
 func information(id, text, severity string) doc {
 	return doc{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -30,22 +31,23 @@ type Served interface {
 	Serve(handler http.Handler, listener net.Listener, certificate tls.Certificate) (stop func())
 }
 
-// Main runs the command.
-func (c Command) Main(name string) {
+// Run runs the command until it is told to end, and writes to out. It returns the exit code.
+func (c Command) Run(out, problems io.Writer) int {
 	dir := flag.String("dir", "", "the `folder` of the simulator's state")
 	listen := flag.String("listen", "127.0.0.1:0", "the `address` to listen on, the first time")
 	flag.Parse()
 	if *dir == "" || flag.NArg() > 0 {
 		flag.Usage()
-		os.Exit(2)
+		return 2
 	}
-	if err := c.run(*dir, *listen); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(1)
+	if err := c.run(*dir, *listen, out); err != nil {
+		fmt.Fprintln(problems, err)
+		return 1
 	}
+	return 0
 }
 
-func (c Command) run(dir, address string) error {
+func (c Command) run(dir, address string, out io.Writer) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := c.Prepare(dir); err != nil {
 			return err
@@ -67,7 +69,7 @@ func (c Command) run(dir, address string) error {
 	defer simulator.Serve(handler, listener, certificate)()
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
-	fmt.Printf("%s%s%s\n", readyLine, listener.Addr(), c.Path)
+	fmt.Fprintf(out, "%s%s%s\n", readyLine, listener.Addr(), c.Path)
 	<-ended
 	return nil
 }

@@ -50,7 +50,8 @@ func (p *Process[C, S]) start(ctx context.Context, address string) error {
 		return err
 	}
 	p.Process = started
-	if err := started.Await(ctx, time.Minute, func(log string) bool { return strings.Contains(log, readyLine) }); err != nil {
+	err = started.Await(ctx, time.Minute, func(log string) bool { return strings.Contains(log, readyLine) })
+	if err != nil {
 		return err
 	}
 	listens, err := os.ReadFile(filepath.Join(p.dir, AddressFile))

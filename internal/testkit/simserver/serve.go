@@ -196,7 +196,7 @@ func (c *Core[C, S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // malformed is the answer to a body that is no JSON.
-var malformed = Answer{Status: http.StatusBadRequest, Body: map[string]any{"message": "The request body is not valid JSON."}}
+var malformed = Answer{Status: 400, Body: map[string]any{"message": "The request body is not valid JSON."}}
 
 func isJSON(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")

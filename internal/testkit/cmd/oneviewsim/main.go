@@ -14,6 +14,7 @@ import (
 	"crypto/tls"
 	"flag"
 	"net/http"
+	"os"
 
 	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/simserver"
@@ -21,7 +22,7 @@ import (
 
 func main() {
 	servers := flag.Int("servers", 0, "make the folder, for an appliance with `n` servers")
-	simserver.Command{
+	command := simserver.Command{
 		Prepare: func(dir string) error {
 			if *servers == 0 {
 				return nil
@@ -32,5 +33,6 @@ func main() {
 			a, certificate, err := oneviewsim.Open(dir)
 			return a, oneviewsim.Controlled(a, onExit), certificate, err
 		},
-	}.Main("oneviewsim")
+	}
+	os.Exit(command.Run(os.Stdout, os.Stderr))
 }

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 
 	"burnish/internal/testkit/redfishsim"
@@ -21,7 +22,7 @@ import (
 
 func main() {
 	personality := flag.String("personality", "", "make the folder, for an `idrac`, ilo, supermicro or openbmc")
-	simserver.Command{
+	command := simserver.Command{
 		Path: "/redfish/v1/",
 		Prepare: func(dir string) error {
 			p := redfishsim.Personality(*personality)
@@ -37,5 +38,6 @@ func main() {
 			machine, certificate, err := redfishsim.Open(dir)
 			return machine, redfishsim.Controlled(machine, onExit), certificate, err
 		},
-	}.Main("redfishsim")
+	}
+	os.Exit(command.Run(os.Stdout, os.Stderr))
 }
