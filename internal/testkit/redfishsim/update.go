@@ -5,10 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -177,27 +175,12 @@ func (m *Machine) multipartPush(c *call) answer {
 func parts(c *call) (parameters doc, image []byte, err error) {
 	request := c.Clone(c.Context())
 	request.Body = io.NopCloser(bytes.NewReader(c.Raw))
-	if err := request.ParseMultipartForm(64 << 20); err != nil {
-		return nil, nil, err
-	}
-	read := func(name string) (content []byte, err error) {
-		for _, text := range request.MultipartForm.Value[name] {
-			return []byte(text), nil
-		}
-		for _, header := range request.MultipartForm.File[name] {
-			var file multipart.File
-			if file, err = header.Open(); err == nil {
-				return io.ReadAll(file)
-			}
-		}
-		return nil, errors.Join(err, fmt.Errorf("%s is required", name))
-	}
-	raw, err := read("UpdateParameters")
+	file, _, err := request.FormFile("UpdateFile")
 	if err == nil {
-		err = json.Unmarshal(raw, &parameters)
+		image, err = io.ReadAll(file)
 	}
 	if err == nil {
-		image, err = read("UpdateFile")
+		err = json.Unmarshal([]byte(request.FormValue("UpdateParameters")), &parameters)
 	}
 	return parameters, image, err
 }
