@@ -57,11 +57,10 @@ type Hooks struct {
 // Call is a request that is carried out.
 type Call struct {
 	*http.Request
-	At      time.Time
-	Raw     []byte
-	JSON    map[string]any
-	Entry   *Request // in the log
-	Session string   // of who sends it, once that is known
+	At    time.Time
+	Raw   []byte
+	JSON  map[string]any
+	Entry *Request // in the log
 }
 
 // Text is a field of the body; "" where there is none.

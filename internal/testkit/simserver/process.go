@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,7 +125,7 @@ func (p *Process[C, S]) Change(change func(*S)) error {
 		}
 		change(&wanted)
 		err := p.Ask("change", nil, map[string]any{"Seen": seen, "Wanted": &wanted}, nil)
-		if err != errChanged { //nolint:errorlint // it is returned as it is
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 	}
