@@ -1,11 +1,7 @@
 package oneviewsim
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
+	"time"
 
 	"burnish/internal/testkit/simserver"
 )
@@ -15,20 +11,19 @@ import (
 type BMC interface {
 	// Power is On, Off, PoweringOn or PoweringOff.
 	Power() (string, error)
-	// SetPower begins a change, in Redfish's terms: On, ForceOff, GracefulShutdown,
-	// ForceRestart.
+	// SetPower begins a change, in Redfish's terms: On, ForceOff, GracefulShutdown.
 	SetPower(resetType string) error
 }
 
 // Join makes a server and its BMC one. Of an appliance in another process, see Process.Join.
-func (a *Appliance) Join(server string, bmc BMC) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	h, err := a.find(server)
-	if err == nil {
-		a.bmcs[h.URI()] = bmc
-		a.refresh(h)
-	}
+func (a *Appliance) Join(server string, bmc BMC) (err error) {
+	a.Do(func(time.Time) {
+		var h *Hardware
+		if h, err = a.find(server); err == nil {
+			a.bmcs[h.URI()] = bmc
+			a.refresh(h)
+		}
+	})
 	return err
 }
 
@@ -40,71 +35,29 @@ func (a *Appliance) refresh(h *Hardware) {
 	}
 	power, err := bmc.Power()
 	if err != nil {
-		power = Unknown
+		power = unknown
 	}
 	if power != h.Power {
 		h.Power = power
-		a.touch(h)
+		a.changed(h)
 	}
 }
 
-// resetTypes are Redfish's names of OneView's power controls.
+// resetType is Redfish's name of OneView's power control.
 func resetType(power, control string) string {
 	switch {
 	case power == Off && control == "PressAndHold":
 		return "ForceOff"
 	case power == Off:
 		return "GracefulShutdown"
-	case control == "MomentaryPress":
-		return "On"
 	default:
-		return "ForceRestart"
+		return "On"
 	}
 }
 
 // remoteBMC is a BMC in another process.
-type remoteBMC struct {
-	url    string
-	client *http.Client
-}
+type remoteBMC struct{ *simserver.Remote }
 
-func newRemoteBMC(link Link) (*remoteBMC, error) {
-	client, err := simserver.Client([]byte(link.CA))
-	return &remoteBMC{url: link.URL, client: client}, err
-}
+func (b remoteBMC) Power() (power string, err error) { return power, b.Ask("power", nil, nil, &power) }
 
-func (b *remoteBMC) Power() (string, error) {
-	var power string
-	return power, b.do(http.MethodGet, nil, &power)
-}
-
-func (b *remoteBMC) SetPower(resetType string) error {
-	return b.do(http.MethodPut, resetType, nil)
-}
-
-func (b *remoteBMC) do(method string, body, into any) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequest(method, b.url, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	response, err := b.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
-		return err
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s %s: %s: %s", method, b.url, response.Status, answer)
-	case into == nil:
-		return nil
-	default:
-		return json.Unmarshal(answer, into)
-	}
-}
+func (b remoteBMC) SetPower(resetType string) error { return b.Ask("set-power", nil, resetType, nil) }

@@ -11,45 +11,36 @@ import (
 	"strings"
 )
 
-// list answers with a page of n documents: start and count choose it, after filter and sort.
-func (a *Appliance) list(c *call, kind, category, path string, n int, doc func(int) map[string]any) answer {
-	query := c.request.URL.Query()
+// list answers with a page of the documents of things: start and count choose it, after filter
+// and sort.
+func list[T any](c *call, kind string, things []*T, doc func(*T) map[string]any) answer {
+	query := c.URL.Query()
 	start, startErr := number(query, "start", 0)
-	count, countErr := number(query, "count", a.config.DefaultPage)
+	count, countErr := number(query, "count", defaultPage)
 	if startErr != nil || countErr != nil || start < 0 {
-		return invalid(http.StatusBadRequest, "The parameters start and count are not valid.", c.request.URL.RawQuery)
+		return invalid(http.StatusBadRequest, "The parameters start and count are not valid.", c.URL.RawQuery)
 	}
-	if count <= 0 || count > a.config.MaxPage {
-		count = a.config.MaxPage // -1 asks for all of them
+	if count <= 0 || count > maxPage {
+		count = maxPage // -1 asks for all of them
 	}
-	at := func(i int) map[string]any { return doc(i) }
-	if query.Has("filter") || query.Has("sort") {
-		docs, err := narrow(query, n, doc)
-		if err != nil {
-			return invalid(http.StatusBadRequest, "The parameters filter and sort are not valid.", err.Error())
-		}
-		n, at = len(docs), func(i int) map[string]any { return docs[i] }
+	docs := make([]map[string]any, 0, len(things))
+	for _, thing := range things {
+		docs = append(docs, doc(thing))
 	}
-	members := []any{}
-	for i := start; i < min(start+count, n); i++ {
-		members = append(members, at(i))
+	docs, err := narrow(query, docs)
+	if err != nil {
+		return invalid(http.StatusBadRequest, "The parameters filter and sort are not valid.", err.Error())
 	}
-	page := func(start int) any {
-		twin := c.request.URL.Query()
-		twin.Set("start", strconv.Itoa(max(start, 0)))
-		twin.Set("count", strconv.Itoa(count))
-		return path + "?" + twin.Encode()
-	}
-	var next, previous any
-	if start+len(members) < n && len(members) > 0 {
-		next = page(start + len(members))
-	}
-	if start > 0 {
-		previous = page(start - count)
+	members := append([]map[string]any{}, docs[min(start, len(docs)):min(start+count, len(docs))]...)
+	var next any
+	if start+len(members) < len(docs) && len(members) > 0 {
+		query.Set("start", strconv.Itoa(start+len(members)))
+		query.Set("count", strconv.Itoa(count))
+		next = c.URL.Path + "?" + query.Encode()
 	}
 	return ok(map[string]any{
-		"type": kind, "category": category, "uri": c.request.URL.RequestURI(), "start": start, "count": len(members), "total": n,
-		"nextPageUri": next, "prevPageUri": previous, "members": members, "created": nil, "modified": nil, "eTag": nil,
+		"type": kind, "uri": c.URL.RequestURI(), "start": start, "count": len(members), "total": len(docs),
+		"nextPageUri": next, "members": members, "created": nil, "modified": nil, "eTag": nil,
 	})
 }
 
@@ -60,108 +51,46 @@ func number(query url.Values, name string, fallback int) (int, error) {
 	return strconv.Atoi(query.Get(name))
 }
 
-// narrow are the documents that every filter lets through, sorted.
-func narrow(query url.Values, n int, doc func(int) map[string]any) ([]map[string]any, error) {
-	var filters []filter
-	for _, text := range query["filter"] {
-		one, err := parseFilter(text)
+// The filter and the order that clients use: 'name'='value', and name:ascending or descending.
+var (
+	filterForm = regexp.MustCompile(`^"?\s*'?(\w+)'?\s*=\s*'([^']*)'\s*"?$`)
+	sortForm   = regexp.MustCompile(`^(\w+)(?::(asc|desc)\w*)?$`)
+)
+
+// narrow are the documents that the filter lets through, in their order.
+func narrow(query url.Values, docs []map[string]any) ([]map[string]any, error) {
+	form := func(name string, form *regexp.Regexp) ([]string, error) {
+		found := form.FindStringSubmatch(query.Get(name))
+		if found == nil {
+			return nil, fmt.Errorf("the %s %q is not valid", name, query.Get(name))
+		}
+		for _, one := range docs {
+			if _, has := one[found[1]]; !has {
+				return nil, fmt.Errorf("there is no attribute %q", found[1])
+			}
+		}
+		return found, nil
+	}
+	if query.Has("filter") {
+		by, err := form("filter", filterForm)
 		if err != nil {
 			return nil, err
 		}
-		filters = append(filters, one)
+		docs = slices.DeleteFunc(docs, func(one map[string]any) bool {
+			return !strings.EqualFold(fmt.Sprint(one[by[1]]), by[2])
+		})
 	}
-	docs := []map[string]any{}
-	for i := range n {
-		one, passes := doc(i), true
-		for _, f := range filters {
-			value, known := one[f.attribute]
-			if !known {
-				return nil, fmt.Errorf("there is no attribute %q", f.attribute)
+	if query.Has("sort") {
+		by, err := form("sort", sortForm)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(docs, func(x, y map[string]any) int {
+			if by[2] == "desc" {
+				x, y = y, x
 			}
-			passes = passes && f.passes(value)
-		}
-		if passes {
-			docs = append(docs, one)
-		}
+			return cmp.Compare(strings.ToLower(fmt.Sprint(x[by[1]])), strings.ToLower(fmt.Sprint(y[by[1]])))
+		})
 	}
-	return docs, order(docs, query.Get("sort"))
-}
-
-// order sorts by name:ascending,state:desc and the like.
-func order(docs []map[string]any, by string) error {
-	if by == "" {
-		return nil
-	}
-	type key struct {
-		attribute string
-		descends  bool
-	}
-	var keys []key
-	for _, text := range strings.Split(by, ",") {
-		parts := strings.Split(text, ":")
-		if len(docs) > 0 && docs[0][parts[0]] == nil && !hasKey(docs[0], parts[0]) {
-			return fmt.Errorf("there is no attribute %q", parts[0])
-		}
-		keys = append(keys, key{parts[0], len(parts) > 1 && strings.HasPrefix(strings.ToLower(parts[1]), "desc")})
-	}
-	slices.SortStableFunc(docs, func(x, y map[string]any) int {
-		for _, k := range keys {
-			c := cmp.Compare(strings.ToLower(fmt.Sprint(x[k.attribute])), strings.ToLower(fmt.Sprint(y[k.attribute])))
-			if k.descends {
-				c = -c
-			}
-			if c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
-	return nil
-}
-
-func hasKey(doc map[string]any, name string) bool {
-	_, has := doc[name]
-	return has
-}
-
-// filter is one: [NOT] 'attribute' operator 'value'.
-type filter struct {
-	attribute string
-	not       bool
-	null      bool
-	pattern   *regexp.Regexp
-}
-
-var filterForm = regexp.MustCompile(`(?i)^\s*(not\s+)?"?\s*(?:'([^']+)'|([A-Za-z][\w.]*))\s*(==|=|<>|!=|\b(?:eq|seq|ne|sne|matches|smatches|regex|sregex)\b)\s*(?:'([^']*)'|(null))\s*"?\s*$`)
-
-func parseFilter(text string) (filter, error) {
-	m := filterForm.FindStringSubmatch(strings.TrimPrefix(text, `"`))
-	if m == nil {
-		return filter{}, fmt.Errorf("the filter %q is not valid", text)
-	}
-	f := filter{attribute: m[2] + m[3], not: m[1] != "", null: m[6] != ""}
-	operator := strings.ToLower(m[4])
-	flags := "(?is)"
-	if operator == "==" || strings.HasPrefix(operator, "s") {
-		flags = "(?s)"
-	}
-	pattern := "^" + regexp.QuoteMeta(m[5]) + "$"
-	switch operator {
-	case "matches", "smatches":
-		pattern = strings.NewReplacer("%", ".*", "_", ".").Replace(pattern)
-	case "regex", "sregex":
-		pattern = m[5]
-	case "ne", "sne", "<>", "!=":
-		f.not = !f.not
-	}
-	var err error
-	f.pattern, err = regexp.Compile(flags + pattern)
-	return f, err
-}
-
-func (f filter) passes(value any) bool {
-	if f.null || value == nil {
-		return (f.null && value == nil) != f.not
-	}
-	return f.pattern.MatchString(fmt.Sprint(value)) != f.not
+	return docs, nil
 }

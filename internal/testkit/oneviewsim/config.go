@@ -1,6 +1,10 @@
 package oneviewsim
 
-import "time"
+import (
+	"time"
+
+	"burnish/internal/testkit/simserver"
+)
 
 // Option changes how the appliance behaves, and what it manages, before it starts.
 type Option func(*Config, *State)
@@ -21,7 +25,6 @@ type Delays struct {
 	Accept   time.Duration // from the answer to the request until its task begins
 	Apply    time.Duration // of a profile
 	Remove   time.Duration // of a profile
-	Update   time.Duration // of a profile
 	PowerOn  time.Duration
 	PowerOff time.Duration
 	Shutdown time.Duration // by the operating system
@@ -30,44 +33,20 @@ type Delays struct {
 // User may log in. The first one is Burnish's.
 type User struct{ Name, Password string }
 
-// Link is the BMC of a server as a process of internal/testkit/cmd/redfishsim: its control
-// path's URL and the certificate to trust.
-type Link struct{ URL, CA string }
-
 // Config is how the appliance behaves. Options change it.
 type Config struct {
 	Users  []User
 	Domain string // in which users log in, in any case
 
 	CurrentVersion, MinimumVersion int
-	// VersionStatus answers a request of another version: 412 is what appliances say.
-	VersionStatus int
-
-	MaxPage     int // how many members a page has at most
-	DefaultPage int // without count
-	SessionIdle time.Duration
-	// SessionsSurvive: a restart of the appliance ends no session.
-	SessionsSurvive bool
 
 	TaskForm Form
-	// ForeignHost begins the Location of the fault OtherHost: https://elsewhere:443.
-	ForeignHost string
-	// RefuseAtOnce: what a profile's task would end with is answered instead of 202.
-	RefuseAtOnce bool
-	// NamesRepeat: two profiles may have one name. An appliance refuses the second.
-	NamesRepeat bool
-	// RequireIfMatch: a PUT without an ETag, in the header or the body, is 403.
-	RequireIfMatch bool
-	// PowerNeedsProfile: a server without a profile is not switched on. Real appliances have
-	// models that allow it, and who wants every model to work does not rely on it.
-	PowerNeedsProfile bool
 	// IgnoreShutdown: the operating system ignores MomentaryPress.
 	IgnoreShutdown bool
 	// TakenStayOff: a server that other users take is not switched on by them.
 	TakenStayOff bool
 
 	Delays Delays
-	Links  map[string]Link // by the server's URI, where the BMC is another process
 }
 
 func defaults() Config {
@@ -75,16 +54,76 @@ func defaults() Config {
 		Users: []User{
 			{Name: "burnish", Password: "burnish-is-changed"}, {Name: otherUser, Password: "others-are-changed"},
 		},
-		Domain: "LOCAL", CurrentVersion: 6200, MinimumVersion: 120, VersionStatus: 412,
-		MaxPage: 100, DefaultPage: 25, SessionIdle: time.Hour, TaskForm: LocationOnly,
-		ForeignHost: "https://127.0.0.2:9", PowerNeedsProfile: true,
+		Domain: "LOCAL", CurrentVersion: 6200, MinimumVersion: 120, TaskForm: LocationOnly,
 		Delays: Delays{
 			Accept: 2 * time.Millisecond, Apply: 20 * time.Millisecond, Remove: 10 * time.Millisecond,
-			Update:  10 * time.Millisecond,
 			PowerOn: 5 * time.Millisecond, PowerOff: 5 * time.Millisecond, Shutdown: 10 * time.Millisecond,
 		},
 	}
 }
 
-// otherUser takes and frees servers in Appliance.Take and Appliance.Free.
-const otherUser = "other-tenant"
+const (
+	// otherUser takes and frees servers in Appliance.Take and Appliance.Free.
+	otherUser = "other-tenant"
+	// foreignHost is the Location's of the fault OtherHost.
+	foreignHost = "https://127.0.0.2:9"
+	// maxPage is how many members a page has at most, defaultPage without count.
+	maxPage, defaultPage = 100, 25
+)
+
+// Fault, FaultKind and TaskFault are those of all simulators.
+type (
+	Fault     = simserver.Fault
+	FaultKind = simserver.FaultKind
+	TaskFault = simserver.TaskFault
+	Effect    = simserver.Effect
+	Request   = simserver.Request
+	Counts    = simserver.Counts
+)
+
+// The kinds of faults.
+const (
+	CutBefore    = simserver.CutBefore
+	CutAfter     = simserver.CutAfter
+	CutWithin    = simserver.CutWithin
+	Garbled      = simserver.Garbled
+	HangBefore   = simserver.HangBefore
+	HangAfter    = simserver.HangAfter
+	ExitBefore   = simserver.ExitBefore
+	ExitAfter    = simserver.ExitAfter
+	SlowBefore   = simserver.SlowBefore
+	SlowAfter    = simserver.SlowAfter
+	HoldAfter    = simserver.HoldAfter
+	Respond      = simserver.Respond
+	RespondAfter = simserver.RespondAfter
+	ForTask      = simserver.ForTask
+	OtherHost    = simserver.OtherHost
+	TakeBefore   = simserver.TakeBefore
+	TakeAfter    = simserver.TakeAfter
+	FreeBefore   = simserver.FreeBefore
+	FreeAfter    = simserver.FreeAfter
+)
+
+// respond is f with an answer without an effect.
+func respond(f Fault, a answer) Fault {
+	f.Kind, f.Status, f.Body = Respond, a.Status, string(simserver.Encode(a.Body))
+	return f
+}
+
+// Unauthorized is a fault whose answer is 401, Conflict 409, Mismatch 412, Unavailable 503.
+func Unauthorized(f Fault) Fault { return respond(f, unauthorized()) }
+
+// Conflict is a fault whose answer is 409.
+func Conflict(f Fault) Fault {
+	return respond(f, conflict("RESOURCE_LOCKED", "The resource is locked in a transitory state.", ""))
+}
+
+// Mismatch is a fault whose answer is 412.
+func Mismatch(f Fault) Fault { return respond(f, mismatch()) }
+
+// Unavailable is a fault whose answer is 503.
+func Unavailable(f Fault) Fault {
+	f = respond(f, refuse(503, problem("SERVICE_UNAVAILABLE", "The appliance is temporarily unavailable.", "")))
+	f.Header = map[string]string{"Retry-After": "1"}
+	return f
+}

@@ -9,7 +9,6 @@ import (
 // The kinds of tasks.
 const (
 	taskCreate = "create"
-	taskUpdate = "update"
 	taskDelete = "delete"
 	taskPower  = "power"
 )
@@ -30,27 +29,14 @@ const (
 	Killed     = "Killed"
 )
 
-// Effect is what a task has done when it ends otherwise than it should.
-type Effect string
-
-// The effects. A profile whose task ended half way stays on its server, in the state
-// CreateFailed, UpdateFailed or DeleteFailed; a server's power is then as it was.
+// The effects of a task that ends otherwise than it should. A profile whose task ended half way
+// stays on its server, in the state CreateFailed or DeleteFailed; a server's power is then as it
+// was.
 const (
 	NoEffect Effect = "none"
 	HalfDone Effect = "half done"
 	Done     Effect = "done"
 )
-
-// TaskFault is how a task goes wrong.
-type TaskFault struct {
-	Ends   string // Completed, Warning, Error, Terminated, Killed; empty: as it should
-	Effect Effect // empty: Done of Warning and Completed, else HalfDone
-	// Shows is the state as long as the task runs: Pending, Suspended, Stopping, Interrupted,
-	// Unknown or another one; empty: New, Starting, Running.
-	Shows    string
-	Stalls   bool // it never ends, see Appliance.Resume
-	Vanishes bool // 404; what it does, it does
-}
 
 // Task is what the appliance does after it has answered a request.
 type Task struct {
@@ -59,15 +45,11 @@ type Task struct {
 	Ended                string // in which state; empty: it goes on
 	Created, Modified    time.Time
 	Began, Due           time.Time // of the stage
-	Resource             string    // URI
-	ResourceName         string
-	Server, Profile      string // URIs
+	Server, Profile      string    // URIs
 	Power, Control       string
-	Force                bool
 	Want                 Wanted
-	Errors               []Problem
+	Errors               []*Problem
 	Fault                TaskFault
-	Request              int // the number of the request that began it
 }
 
 // URI is the task's.
@@ -102,76 +84,44 @@ func (t *Task) percent(at time.Time) int {
 	return min(99, max(1, int(100*at.Sub(t.Began)/whole)))
 }
 
-func (a *Appliance) taskDoc(t *Task, at time.Time) map[string]any {
+func (a *Appliance) taskDoc(t *Task) map[string]any {
 	problems := []any{}
 	for _, p := range t.Errors {
-		problems = append(problems, refuse(0, p).body)
+		problems = append(problems, refuse(0, p).Body)
 	}
-	percent := t.percent(at)
-	return map[string]any{
-		"type": "TaskResourceV2", "category": "tasks", "uri": t.URI(), "name": t.Name, "owner": t.User, "taskState": t.State(),
-		"percentComplete": percent, "computedPercentComplete": percent, "taskErrors": problems, "taskStatus": "", "stateReason": nil,
-		"associatedResource": map[string]any{"resourceUri": orNull(t.Resource), "resourceName": t.ResourceName, "resourceCategory": t.category(), "associationType": "MANAGED_BY"},
-		"created":            timestamp(t.Created), "modified": timestamp(t.Modified), "taskType": "User", "eTag": fmt.Sprint(percent),
-	}
-}
-
-func (t *Task) category() string {
+	percent, resource := t.percent(time.Now()), t.Profile
 	if t.Kind == taskPower {
-		return "server-hardware"
+		resource = t.Server
 	}
-	return "server-profiles"
+	return map[string]any{
+		"type": "TaskResourceV2", "category": "tasks", "uri": t.URI(), "name": t.Name, "owner": t.User,
+		"taskState": t.State(), "percentComplete": percent, "taskErrors": problems, "eTag": fmt.Sprint(percent),
+		"created": timestamp(t.Created), "modified": timestamp(t.Modified),
+		"associatedResource": map[string]any{"resourceUri": orNull(resource)},
+	}
 }
 
-func (a *Appliance) taskList(c *call) answer {
-	var shown []*Task
-	for _, t := range a.state.Tasks {
-		if !t.Fault.Vanishes {
-			shown = append(shown, t)
-		}
-	}
-	return a.list(c, "TaskResourceCollection", "tasks", tasksPath, len(shown), func(i int) map[string]any {
-		return a.taskDoc(shown[i], c.at)
-	})
-}
-
-func (a *Appliance) taskOne(c *call) answer {
-	t := a.tasks[tasksPath+"/"+c.id]
-	if t == nil || t.Fault.Vanishes {
-		return notFound(c.request.URL.Path)
-	}
-	return ok(a.taskDoc(t, c.at))
-}
-
-func (a *Appliance) newTask(c *call, name, kind, resource, resourceName string) *Task {
+func (a *Appliance) newTask(c *call, t Task) *Task {
 	n := a.number()
-	t := &Task{
-		ID: fmt.Sprintf("%08X-0000-4000-A000-%012X", n, n), Name: name, Kind: kind, User: c.user, Stage: stageAccepted,
-		Created: c.at, Modified: c.at, Began: c.at, Due: c.at.Add(a.config.Delays.Accept), Resource: resource,
-		ResourceName: resourceName,
-		Fault:        a.taskFault, Request: a.now,
-	}
-	a.state.Tasks, a.tasks[t.URI()] = append(a.state.Tasks, t), t
-	a.touch(t)
-	return t
+	t.ID, t.User, t.Stage = fmt.Sprintf("%08X-0000-4000-A000-%012X", n, n), c.Entry.User, stageAccepted
+	t.Created, t.Modified, t.Began, t.Due = c.At, c.At, c.At, c.At.Add(a.Conf.Delays.Accept)
+	t.Fault = a.taskFault
+	a.Data.Tasks = append(a.Data.Tasks, &t)
+	return &t
 }
 
 // accepted answers with a task.
 func (a *Appliance) accepted(c *call, t *Task) answer {
-	if t.Kind == taskPower {
-		t.Due = c.at // it begins at once: what was checked holds
-		a.advance(c.at)
-	}
 	location := t.URI()
-	if a.config.TaskForm == Absolute {
-		location = "https://" + c.request.Host + location
+	if a.Conf.TaskForm == Absolute {
+		location = "https://" + c.Host + location
 	}
-	reply := answer{status: http.StatusAccepted}
-	if a.config.TaskForm != BodyOnly {
-		reply.header = map[string]string{"Location": location}
+	reply := answer{Status: http.StatusAccepted}
+	if a.Conf.TaskForm != BodyOnly {
+		reply.Header = map[string]string{"Location": location}
 	}
-	if a.config.TaskForm == BodyOnly || a.config.TaskForm == Both {
-		reply.body = a.taskDoc(t, c.at)
+	if a.Conf.TaskForm == BodyOnly || a.Conf.TaskForm == Both {
+		reply.Body = a.taskDoc(t)
 	}
 	return reply
 }
@@ -180,7 +130,7 @@ func (a *Appliance) accepted(c *call, t *Task) answer {
 func (a *Appliance) advance(now time.Time) {
 	for {
 		var next *Task
-		for _, t := range a.state.Tasks {
+		for _, t := range a.Data.Tasks {
 			if t.pending() && !t.Due.After(now) && !(t.Stage == stageRunning && t.Fault.Stalls) &&
 				(next == nil || t.Due.Before(next.Due)) && a.ready(t) {
 				next = t
@@ -198,16 +148,15 @@ func (a *Appliance) advance(now time.Time) {
 		}
 		a.doing = time.Time{}
 		// A task ends after what it has done.
-		if h := a.hardware[next.Server]; h != nil && h.Modified.After(at) {
+		if h := find(a.Data.Hardware, next.Server); h != nil && h.Modified.After(at) {
 			next.Modified = h.Modified
 		}
-		a.touch(next)
 	}
 }
 
 // ready is false of a power task whose BMC has not done it yet.
 func (a *Appliance) ready(t *Task) bool {
-	h := a.hardware[t.Server]
+	h := find(a.Data.Hardware, t.Server)
 	if t.Kind != taskPower || t.Stage != stageRunning || a.bmcs[t.Server] == nil || h == nil {
 		return true
 	}
@@ -217,181 +166,128 @@ func (a *Appliance) ready(t *Task) bool {
 
 // ignored is true of a shutdown that the operating system ignores.
 func (a *Appliance) ignored(t *Task) bool {
-	return a.config.IgnoreShutdown && t.Power == Off && t.Control == "MomentaryPress"
+	return a.Conf.IgnoreShutdown && t.Power == Off && t.Control == "MomentaryPress"
 }
 
 // begin checks a task and starts what it does.
 func (a *Appliance) begin(t *Task, at time.Time) {
 	t.Stage, t.Began = stageRunning, at
-	if t.Fault.effect() == NoEffect {
+	if t.Fault.Effect == NoEffect {
 		// It does nothing, and ends when it would have.
-		t.Due = at.Add(a.config.Delays.Accept)
+		t.Due = at.Add(a.Conf.Delays.Accept)
 		return
 	}
-	p, h, d := a.profiles[t.Profile], a.hardware[t.Server], a.config.Delays
+	h := find(a.Data.Hardware, t.Server)
 	switch t.Kind {
 	case taskCreate:
-		if why := a.createProblem(t.Want); why != nil {
-			t.end(Error, *why)
+		if why := a.createProblem(t.Want, h); why != nil {
+			t.end(Error, why)
 			return
 		}
-		created := a.addProfile(t.Want, t.User, at)
-		created.State, created.Task, t.Profile, t.Resource = Creating, t.URI(), created.URI(), created.URI()
-		a.doubled(t, created, at)
-		a.show(h, ApplyingProfile)
-		t.Due = at.Add(d.Apply)
-	case taskUpdate:
-		if p == nil {
-			t.end(Error, gone(t))
-			return
-		}
-		if why := a.updateProblem(p, t.Want); why != nil {
-			t.end(Error, *why)
-			return
-		}
-		if t.Want.Server != p.Hardware {
-			a.assign(p, h)
-		}
-		p.Name, p.Description, p.State, p.Task = t.Want.Name, t.Want.Description, Updating, t.URI()
-		a.touch(p)
-		a.show(h, ApplyingProfile)
-		t.Due = at.Add(d.Update)
+		p := a.addProfile(t.Want, h, t.User, at)
+		p.State, p.Task, t.Profile = creating, t.URI(), p.URI()
+		a.show(h, applyingProfile)
+		t.Due = at.Add(a.Conf.Delays.Apply)
 	case taskDelete:
+		p := find(a.Data.Profiles, t.Profile)
 		if p == nil {
-			t.end(Error, gone(t))
+			t.end(Error, problem("ProfileNotFound", "The server profile "+t.Profile+" does not exist any more.", ""))
 			return
 		}
-		if why := a.deleteProblem(p, t.Force); why != nil {
-			t.end(Error, *why)
-			return
+		if h != nil {
+			if why := a.notOff(h); why != nil {
+				t.end(Error, why)
+				return
+			}
 		}
-		p.State, p.Task = Deleting, t.URI()
-		a.touch(p)
-		a.show(h, RemovingProfile)
-		t.Due = at.Add(d.Remove)
+		p.State, p.Task = deleting, t.URI()
+		p.Version++
+		a.show(h, removingProfile)
+		t.Due = at.Add(a.Conf.Delays.Remove)
 	case taskPower:
 		a.beginPower(t, h, at)
 	}
-}
-
-func gone(t *Task) Problem {
-	return problem("ProfileNotFound", "The server profile "+t.ResourceName+" does not exist any more.", "", "")
 }
 
 // show sets a server's state, where there is a server.
 func (a *Appliance) show(h *Hardware, state string) {
 	if h != nil {
 		h.State = state
-		a.touch(h)
+		a.changed(h)
 	}
 }
 
 func (a *Appliance) beginPower(t *Task, h *Hardware, at time.Time) {
 	a.refresh(h)
-	d := a.config.Delays
-	if h.Power == t.Power && t.Control != "ColdBoot" && t.Control != "Reset" {
+	d := a.Conf.Delays
+	bmc := a.bmcs[t.Server]
+	switch {
+	case h.Power == t.Power:
 		t.end(Completed)
 		return
-	}
-	if a.ignored(t) {
+	case a.ignored(t):
 		t.Due = at.Add(d.Shutdown)
 		return
-	}
-	if bmc := a.bmcs[t.Server]; bmc != nil {
+	case bmc != nil:
 		t.Due = at.Add(time.Millisecond)
 		if err := bmc.SetPower(resetType(t.Power, t.Control)); err != nil {
 			t.end(Error, powerFailed(err.Error()))
 		}
 		return
-	}
-	switch {
-	case t.Power == On && h.Power == On:
-		h.Power, t.Due = Resetting, at.Add(d.PowerOn)
 	case t.Power == On:
-		h.Power, t.Due = PoweringOn, at.Add(d.PowerOn)
+		h.Power, t.Due = poweringOn, at.Add(d.PowerOn)
 	case t.Control == "MomentaryPress":
-		h.Power, t.Due = PoweringOff, at.Add(d.Shutdown)
+		h.Power, t.Due = poweringOff, at.Add(d.Shutdown)
 	default:
-		h.Power, t.Due = PoweringOff, at.Add(d.PowerOff)
+		h.Power, t.Due = poweringOff, at.Add(d.PowerOff)
 	}
-	a.touch(h)
+	a.changed(h)
 }
 
-func powerFailed(details string) Problem {
-	return problem("PowerOperationFailed", "The power operation request did not succeed.", details, "Retry the operation.")
-}
-
-func (f TaskFault) effect() Effect {
-	switch {
-	case f.Effect != "":
-		return f.Effect
-	case f.Ends == "" || f.Ends == Completed || f.Ends == Warning:
-		return Done
-	default:
-		return HalfDone
-	}
+func powerFailed(details string) *Problem {
+	return problem("PowerOperationFailed", "The power operation request did not succeed.", details)
 }
 
 // end ends a task.
-func (t *Task) end(state string, problems ...Problem) {
+func (t *Task) end(state string, problems ...*Problem) {
 	t.Stage, t.Ended, t.Errors = stageEnded, state, append(t.Errors, problems...)
 }
 
 // finish ends what a task does.
 func (a *Appliance) finish(t *Task, at time.Time) {
-	ends := t.Fault.Ends
+	ends, effect := t.Fault.Ends, t.Fault.Effect
 	if ends == "" {
 		ends = Completed
 	}
-	var problems []Problem
 	if ends != Completed {
-		problems = []Problem{problem("SimulatedProblem", "The task "+t.Name+" of "+t.ResourceName+" has ended in "+ends+".",
-			"As the test wanted it.", "Retry the operation.")}
+		t.Errors = append(t.Errors, problem("SimulatedProblem", "The task "+t.Name+" has ended in "+ends+".", ""))
 	}
-	if effect := t.Fault.effect(); effect != NoEffect {
-		p, h := a.profiles[t.Profile], a.hardware[t.Server]
-		if t.Kind == taskPower {
-			problems = append(problems, a.finishPower(t, h, effect == Done)...)
-			if a.ignored(t) {
-				ends = Error
-			}
-		} else if p != nil {
-			a.finishProfile(t, p, h, effect == Done, at)
-		}
+	if effect == "" && ends != Completed && ends != Warning {
+		effect = HalfDone
 	}
-	t.end(ends, problems...)
-}
-
-func (a *Appliance) finishPower(t *Task, h *Hardware, done bool) []Problem {
+	p, h := find(a.Data.Profiles, t.Profile), find(a.Data.Hardware, t.Server)
 	switch {
-	case a.ignored(t):
-		return []Problem{powerFailed("The operating system ignored the request to shut down.")}
-	case a.bmcs[t.Server] != nil: // it has done it
-	case done:
-		h.Power = t.Power
-	case t.Power == On:
-		h.Power = Off
-	default:
-		h.Power = On
-	}
-	a.touch(h)
-	return nil
-}
-
-func (a *Appliance) finishProfile(t *Task, p *Profile, h *Hardware, done bool, at time.Time) {
-	p.Modified = at
-	a.touch(p)
-	if !done {
-		p.State = map[string]string{taskCreate: CreateFailed, taskUpdate: UpdateFailed, taskDelete: DeleteFailed}[t.Kind]
-		p.Status = "Critical"
+	case effect == NoEffect:
+	case t.Kind == taskPower && a.ignored(t):
+		t.end(Error, powerFailed("The operating system ignored the request to shut down."))
+		return
+	case t.Kind == taskPower:
+		if a.bmcs[t.Server] == nil { // otherwise the BMC has done it
+			h.Power = map[bool]string{true: On, false: Off}[(t.Power == On) == (effect != HalfDone)]
+		}
+		a.changed(h)
+	case p == nil:
+	case effect == HalfDone:
+		p.State = map[string]string{taskCreate: createFailed, taskDelete: deleteFailed}[t.Kind]
+		p.Status, p.Modified = "Critical", at
+		p.Version++
 		a.show(h, ProfileError)
-		return
+	case t.Kind == taskDelete:
+		a.removeFrom(p, find(a.Data.Hardware, p.Hardware))
+	default:
+		p.State, p.Status, p.Modified = Normal, "OK", at
+		p.Version++
+		a.show(h, ProfileApplied)
 	}
-	if t.Kind == taskDelete {
-		a.assign(p, nil)
-		a.removeProfile(p)
-		return
-	}
-	p.State, p.Status = Normal, "OK"
-	a.show(h, ProfileApplied)
+	t.end(ends)
 }

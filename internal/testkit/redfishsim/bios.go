@@ -5,32 +5,31 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 )
 
 // applyBIOS is what the end of POST does with what is pending.
 func (m *Machine) applyBIOS(at time.Time) {
-	b := &m.state.BIOS
+	b := &m.Data.BIOS
 	if b.PendingReset {
 		b.PendingReset = false
-		if !m.config.BIOSNeverApplies {
+		if !m.Conf.BIOSNeverApplies {
 			maps.Copy(b.Attributes, b.Defaults)
 		}
 	}
-	for _, w := range m.state.Work {
+	for _, w := range m.Data.Work {
 		if w.Kind == KindBIOS && w.Waits {
-			w.Waits, w.Started, w.Due = false, at, at.Add(m.config.Delays.Settle)
+			w.Waits, w.Started, w.Due = false, at, at.Add(m.Conf.Delays.Settle)
 		}
 	}
-	if !m.config.NeedsApplyTime {
+	if !m.is(IDRAC) {
 		m.mergePending()
 	}
 }
 
 func (m *Machine) mergePending() {
-	b := &m.state.BIOS
-	if !m.config.BIOSNeverApplies && len(b.Pending) > 0 {
+	b := &m.Data.BIOS
+	if !m.Conf.BIOSNeverApplies && len(b.Pending) > 0 {
 		maps.Copy(b.Attributes, b.Pending)
 	}
 	b.Pending = nil
@@ -38,17 +37,17 @@ func (m *Machine) mergePending() {
 
 // settingsApplied is the end of a BIOS job.
 func (m *Machine) settingsApplied(w *Work, at time.Time) {
-	how := m.config.Endings[KindBIOS]
+	how := m.Conf.Endings[KindBIOS]
 	if how == Succeeds {
 		m.mergePending()
 	}
-	m.state.BIOS.Pending = nil
+	m.Data.BIOS.Pending = nil
 	m.end(w, how, at)
 }
 
 // biosJob is the job that will apply, or applies, the pending attributes.
 func (m *Machine) biosJob() *Work {
-	for _, w := range m.state.Work {
+	for _, w := range m.Data.Work {
 		if w.Kind == KindBIOS {
 			return w
 		}
@@ -56,238 +55,163 @@ func (m *Machine) biosJob() *Work {
 	return nil
 }
 
-func (m *Machine) biosDoc(*call) answer {
-	doc := m.doc("Bios.v1_2_0.Bios", m.system("Bios"), "Bios", "BIOS Configuration Current Settings")
-	doc["Actions"] = map[string]any{
-		"#Bios.ResetBios": map[string]any{"target": m.uri(m.system("Bios/Actions/Bios.ResetBios"))},
-	}
-	if m.config.NoAttributes {
-		return ok(doc)
-	}
-	attributes := maps.Clone(m.state.BIOS.Attributes)
-	if m.config.ShowPending && m.biosJob() != nil {
-		maps.Copy(attributes, m.state.BIOS.Pending)
-	}
-	doc["Attributes"] = attributes
-	settings := map[string]any{
-		"@odata.type":    "#Settings.v1_3_0.Settings",
-		"SettingsObject": m.link(m.system("Bios/" + m.config.BIOSSettings)),
-	}
-	if m.config.Personality == IDRAC {
-		settings["SupportedApplyTimes"] = []string{"OnReset", "AtMaintenanceWindowStart", "InMaintenanceWindowOnReset"}
-	}
-	doc["@Redfish.Settings"] = settings
-	if !m.config.NoRegistry {
-		doc["AttributeRegistry"] = m.registryID()
-	}
-	a := ok(doc)
-	a.etag = true
-	return a
-}
+const (
+	registries = root + "/Registries"
+	registryID = "BiosAttributeRegistry.v1_0_0"
+)
 
-// settingsDoc is the settings resource: what is pending, and for some the rest too.
-func (m *Machine) settingsDoc(*call) answer {
-	doc := m.doc("Bios.v1_2_0.Bios", m.system("Bios/"+m.config.BIOSSettings), m.config.BIOSSettings,
-		"BIOS Configuration Pending Settings")
-	attributes := map[string]any{}
-	if m.config.Personality != IDRAC {
-		maps.Copy(attributes, m.state.BIOS.Attributes)
+func (t *tree) addBIOS() {
+	path, b := t.system("/Bios"), &t.Data.BIOS
+	bios := t.add("Bios.v1_2_0.Bios", path, "BIOS Configuration Current Settings",
+		doc{"Actions": doc{"#Bios.ResetBios": t.action(path + "/Actions/Bios.ResetBios")}})
+	t.post(path+"/Actions/Bios.ResetBios", t.outsidePOST(t.resetBIOS))
+	t.list("MessageRegistryFile", registries)
+	if t.is(OpenBMC) {
+		return // it shows no attributes
 	}
-	maps.Copy(attributes, m.state.BIOS.Pending)
-	doc["Attributes"] = attributes
-	if !m.config.NoRegistry {
-		doc["AttributeRegistry"] = m.registryID()
-	}
-	if m.config.Personality == IDRAC {
-		doc["@Redfish.SettingsApplyTime"] = map[string]any{
-			"@odata.type":                       "#Settings.v1_3_0.PreferredApplyTime",
-			"ApplyTime@Redfish.AllowableValues": []string{"OnReset", "AtMaintenanceWindowStart", "InMaintenanceWindowOnReset"},
+	settings := t.add("Bios.v1_2_0.Bios", path+"/"+t.Conf.BIOSSettings, "BIOS Configuration Pending Settings", nil)
+	t.do("PATCH", path+"/"+t.Conf.BIOSSettings, t.matched(settings, t.outsidePOST(t.patchSettings)))
+	bios.tagged, settings.tagged = true, true
+	current, pending := maps.Clone(b.Attributes), maps.Clone(b.Attributes)
+	link := doc{"@odata.type": "#Settings.v1_3_0.Settings", "SettingsObject": t.link(path + "/" + t.Conf.BIOSSettings)}
+	if t.is(IDRAC) {
+		if t.biosJob() != nil { // it shows what a job will apply as if it held
+			maps.Copy(current, b.Pending)
 		}
-		doc["Actions"] = map[string]any{"Oem": map[string]any{
-			"#DellManager.ClearPending": map[string]any{"target": m.uri(m.system("Bios/Settings/Actions/Oem/DellManager.ClearPending"))},
-		}}
+		pending = doc{} // and in the settings nothing else
+		times := []string{"OnReset", "AtMaintenanceWindowStart", "InMaintenanceWindowOnReset"}
+		link["SupportedApplyTimes"] = times
+		settings.doc["@Redfish.SettingsApplyTime"] = doc{"@odata.type": "#Settings.v1_3_0.PreferredApplyTime",
+			"ApplyTime@Redfish.AllowableValues": times}
+		clearing := t.system("/Bios/Settings/Actions/Oem/DellManager.ClearPending")
+		settings.doc["Actions"] = doc{"Oem": doc{"#DellManager.ClearPending": t.action(clearing)}}
+		t.post(clearing, t.clearPending)
 	}
-	a := ok(doc)
-	a.etag = true
-	return a
+	maps.Copy(pending, b.Pending)
+	bios.doc["Attributes"], bios.doc["@Redfish.Settings"], settings.doc["Attributes"] = current, link, pending
+	if t.Conf.NoRegistry {
+		return
+	}
+	bios.doc["AttributeRegistry"], settings.doc["AttributeRegistry"] = registryID, registryID
+	file := registries + "/" + registryID
+	t.member("MessageRegistryFile.v1_1_0.MessageRegistryFile", registries, registryID, "BIOS Attribute Registry File", doc{
+		"Registry": registryID, "Languages": []string{"en"},
+		"Location": []any{doc{"Language": "en", "Uri": t.uri(file + "/Registry")}},
+	})
+	t.add("AttributeRegistry.v1_3_0.AttributeRegistry", file+"/Registry", "BIOS Attribute Registry", doc{
+		"Id": registryID, "Language": "en", "OwningEntity": t.Data.Manufacturer, "RegistryVersion": "1.0.0",
+		"SupportedSystems": []any{doc{"ProductName": t.Data.Model}},
+		"RegistryEntries":  doc{"Attributes": b.entries()},
+	})
 }
 
-// inPOST is the refusal of what cannot be changed while POST runs.
-func (m *Machine) inPOST() (answer, bool) {
-	if !m.config.RefuseInPOST || !m.state.InPOST {
-		return answer{}, false
+// entries are those of the attribute registry, with each attribute's default. One without a
+// default is read only.
+func (b *BIOS) entries() []any {
+	var all []any
+	for _, name := range slices.Sorted(maps.Keys(b.Attributes)) {
+		value, writable := b.Defaults[name]
+		entry := doc{"AttributeName": name, "DisplayName": name, "ReadOnly": !writable, "ResetRequired": true,
+			"Immutable": false, "Type": "Integer"}
+		if writable {
+			entry["DefaultValue"] = value
+		}
+		switch b.Attributes[name].(type) {
+		case bool:
+			entry["Type"] = "Boolean"
+		case string:
+			entry["Type"] = "String"
+		}
+		if allowed := values(name); allowed != nil {
+			var list []any
+			for _, one := range allowed {
+				list = append(list, doc{"ValueName": one, "ValueDisplayName": one})
+			}
+			entry["Type"], entry["Value"] = "Enumeration", list
+		}
+		all = append(all, entry)
 	}
-	return failure(400, "iLO.2.14.UnableToModifyDuringSystemPOST",
-		"The value cannot be modified because the system is in POST."), true
+	return all
+}
+
+// outsidePOST is do where POST does not run: an iLO changes nothing then.
+func (m *Machine) outsidePOST(do handler) handler {
+	return func(c *call) answer {
+		if m.is(ILO) && m.Data.InPOST {
+			return failure(400, "iLO.2.14.UnableToModifyDuringSystemPOST", "The system is in POST.")
+		}
+		return do(c)
+	}
 }
 
 func (m *Machine) resetBIOS(c *call) answer {
-	if a, refused := m.inPOST(); refused {
-		return a
+	m.Data.BIOS.PendingReset, m.Data.BIOS.Pending = true, nil
+	c.Entry.Changed = true
+	if m.Conf.ResetBIOSStatus == 204 {
+		return answer{Status: 204}
 	}
-	m.state.BIOS.PendingReset = true
-	m.state.BIOS.Pending = nil
-	m.changed = true
-	if m.config.ResetBIOSStatus == 204 {
-		return answer{status: 204}
-	}
-	return message(m.config.ResetBIOSStatus, "Base.1.8.Success", "BIOS will be reset to its defaults at the next reset.")
+	return message(m.Conf.ResetBIOSStatus, "Base.1.8.Success", "BIOS will be reset to its defaults at the next reset.")
 }
 
 func (m *Machine) patchSettings(c *call) answer {
-	if a, refused := m.inPOST(); refused {
-		return a
-	}
-	wanted, _ := c.json["Attributes"].(map[string]any)
+	wanted, _ := c.JSON["Attributes"].(map[string]any)
 	if len(wanted) == 0 {
 		return failure(400, "Base.1.8.PropertyMissing", "The property Attributes is a required property.")
 	}
-	b := &m.state.BIOS
-	if _, named := wanted[m.config.RefusedAttribute]; named {
-		no := information("Base.1.8.PropertyNotWritable", "The property "+m.config.RefusedAttribute+
-			" is a read only property and cannot be assigned a value.", "Warning")
-		return answer{status: m.config.RefusedStatus, body: map[string]any{"Attributes@Message.ExtendedInfo": []any{no}}}
+	b := &m.Data.BIOS
+	if _, named := wanted[m.Conf.RefusedAttribute]; named {
+		text := "The property " + m.Conf.RefusedAttribute + " is a read only property."
+		no := information("Base.1.8.PropertyNotWritable", text, "Warning")
+		return answer{Status: m.Conf.RefusedStatus, Body: doc{"Attributes@Message.ExtendedInfo": []any{no}}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if _, known := b.Attributes[name]; known && !settable(b, name) {
-			return failure(400, "Base.1.8.PropertyNotWritable",
-				fmt.Sprintf("The property %s is a read only property and cannot be assigned a value.", name))
-		}
-		if !settable(b, name) {
-			return failure(400, "Base.1.8.PropertyUnknown",
-				fmt.Sprintf("The property %s is not in the list of valid properties for the resource.", name))
-		}
-		if allowed := values(name); allowed != nil && !slices.Contains(allowed, fmt.Sprint(wanted[name])) {
-			return failure(400, "Base.1.8.PropertyValueNotInList",
-				fmt.Sprintf("The value %v for the property %s is not in the list of acceptable values.", wanted[name], name))
+		_, known := b.Attributes[name]
+		_, writable := b.Defaults[name]
+		switch allowed := values(name); {
+		case !writable && known:
+			return failure(400, "Base.1.8.PropertyNotWritable", "The property "+name+" is read only.")
+		case !writable:
+			return failure(400, "Base.1.8.PropertyUnknown", "There is no property "+name+".")
+		case allowed != nil && !slices.Contains(allowed, fmt.Sprint(wanted[name])):
+			return notInList("the values of "+name, fmt.Sprint(wanted[name]))
 		}
 	}
-	applyTime, asked := when(c.json, "@Redfish.SettingsApplyTime")
-	if m.config.RefuseSecondPatch && m.biosJob() != nil {
-		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed, unable to perform "+
-			"another set operation.")
+	applyTime, asked := when(c.JSON, "@Redfish.SettingsApplyTime")
+	if m.is(IDRAC) && m.biosJob() != nil {
+		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed.")
 	}
 	before := maps.Clone(b.Pending)
 	if b.Pending == nil {
-		b.Pending = map[string]any{}
+		b.Pending = doc{}
 	}
 	maps.Copy(b.Pending, wanted)
-	m.changed = true
-	if !m.config.NeedsApplyTime {
-		return message(200, "Base.1.8.SystemResetRequired", "One or more properties were changed and will not take effect "+
-			"until the system is reset.")
-	}
-	if !asked || m.config.RepeatMakesNoJob && reflect.DeepEqual(before, b.Pending) {
+	c.Entry.Changed = true
+	switch {
+	case !m.is(IDRAC):
+		return message(200, "Base.1.8.SystemResetRequired", "The properties take effect when the system is reset.")
+	case !asked || m.Conf.RepeatMakesNoJob && reflect.DeepEqual(before, b.Pending):
 		return message(200, "Base.1.8.Success", "The attributes are pending.")
+	case !slices.Contains([]string{"OnReset", "InMaintenanceWindowOnReset", "AtMaintenanceWindowStart"}, applyTime):
+		return notInList("the values of ApplyTime", applyTime)
 	}
-	switch applyTime {
-	case "OnReset", "InMaintenanceWindowOnReset", "AtMaintenanceWindowStart":
-	default:
-		return failure(400, "Base.1.8.PropertyValueNotInList",
-			fmt.Sprintf("The value %s for the property ApplyTime is not in the list of acceptable values.", applyTime))
-	}
-	return m.commitSettings(c)
-}
-
-// commitSettings makes the job that applies what is pending at the next reset.
-func (m *Machine) commitSettings(c *call) answer {
-	task := m.newTask(KindBIOS, "Configure: BIOS.Setup.1-1", c.at)
-	task.JobType = "BIOSConfiguration"
-	m.from(c, task)
-	m.state.Work = append(m.state.Work, &Work{Kind: KindBIOS, Task: task.ID, Waits: true, Request: m.now})
-	return m.accepted(c, task, m.config.TaskForm)
+	// The job applies what is pending at the next reset.
+	task := m.newTask(KindBIOS, "Configure: BIOS.Setup.1-1", "BIOSConfiguration", c)
+	m.Data.Work = append(m.Data.Work, &Work{Kind: KindBIOS, Task: task.ID, Waits: true, Request: c.Entry.Number})
+	return m.accepted(c, task, m.Conf.TaskForm)
 }
 
 // clearPending is Dell's way to drop what no job has yet.
-func (m *Machine) clearPending(*call) answer {
+func (m *Machine) clearPending(c *call) answer {
 	if m.biosJob() != nil {
 		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed.")
 	}
-	m.state.BIOS.Pending = nil
-	m.changed = true
-	return message(200, "Base.1.8.Success", "Successfully completed request.")
-}
-
-func (m *Machine) registryID() string {
-	return "BiosAttributeRegistry.v1_0_0"
-}
-
-func (m *Machine) registriesDoc(*call) answer {
-	if m.config.NoRegistry {
-		return ok(m.collection("MessageRegistryFileCollection", "/redfish/v1/Registries"))
-	}
-	return ok(m.collection("MessageRegistryFileCollection", "/redfish/v1/Registries", "/redfish/v1/Registries/"+
-		m.registryID()))
-}
-
-func (m *Machine) registryFileDoc(c *call) answer {
-	if m.config.NoRegistry || !strings.EqualFold(c.vars[0], m.registryID()) {
-		return notFound()
-	}
-	path := "/redfish/v1/Registries/" + m.registryID()
-	doc := m.doc("MessageRegistryFile.v1_1_0.MessageRegistryFile", path, m.registryID(), "BIOS Attribute Registry File")
-	doc["Registry"] = m.registryID()
-	doc["Languages"] = []string{"en"}
-	doc["Location"] = []any{map[string]any{"Language": "en", "Uri": m.uri(path + "/Registry")}}
-	return ok(doc)
-}
-
-// registryDoc is the attribute registry, with each attribute's default.
-func (m *Machine) registryDoc(c *call) answer {
-	if m.config.NoRegistry || !strings.EqualFold(c.vars[0], m.registryID()) {
-		return notFound()
-	}
-	doc := m.doc("AttributeRegistry.v1_3_0.AttributeRegistry", "/redfish/v1/Registries/"+m.registryID()+"/Registry",
-		m.registryID(), "BIOS Attribute Registry")
-	doc["Language"] = "en"
-	doc["OwningEntity"] = m.state.Manufacturer
-	doc["RegistryVersion"] = "1.0.0"
-	doc["SupportedSystems"] = []any{map[string]any{"ProductName": m.state.Model}}
-	var entries []any
-	for _, name := range slices.Sorted(maps.Keys(m.state.BIOS.Attributes)) {
-		writable := settable(&m.state.BIOS, name)
-		entry := map[string]any{
-			"AttributeName": name, "DisplayName": name, "ReadOnly": !writable,
-			"ResetRequired": true, "Immutable": false,
-		}
-		if writable {
-			entry["DefaultValue"] = m.state.BIOS.Defaults[name]
-		}
-		switch allowed := values(name); {
-		case allowed != nil:
-			var list []any
-			for _, value := range allowed {
-				list = append(list, map[string]any{"ValueName": value, "ValueDisplayName": value})
-			}
-			entry["Type"], entry["Value"] = "Enumeration", list
-		default:
-			entry["Type"] = kindOf(m.state.BIOS.Attributes[name])
-		}
-		entries = append(entries, entry)
-	}
-	doc["RegistryEntries"] = map[string]any{"Attributes": entries}
-	return ok(doc)
-}
-
-// settable is true for an attribute that has a default.
-func settable(b *BIOS, name string) bool {
-	_, has := b.Defaults[name]
-	return has
-}
-
-func kindOf(value any) string {
-	switch value.(type) {
-	case bool:
-		return "Boolean"
-	case string:
-		return "String"
-	default:
-		return "Integer"
-	}
+	m.Data.BIOS.Pending = nil
+	c.Entry.Changed = true
+	return success()
 }
 
 // when is the apply time of a request's annotation.
-func when(body map[string]any, annotation string) (string, bool) {
+func when(body doc, annotation string) (string, bool) {
 	switch value := body[annotation].(type) {
 	case map[string]any:
 		at, _ := value["ApplyTime"].(string)

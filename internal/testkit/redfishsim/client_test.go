@@ -2,7 +2,6 @@ package redfishsim_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -129,20 +128,6 @@ func (c *client) do(method, path, contentType string, body []byte, header map[st
 		require.NoError(c.t, json.Unmarshal(raw, &r.body), string(raw))
 	}
 	return r
-}
-
-// within sends a request without a body that may take as long as ctx allows.
-func (c *client) within(ctx context.Context, method, path string) error {
-	request, err := http.NewRequestWithContext(ctx, method, c.url+path, nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("X-Auth-Token", c.token)
-	response, err := c.http.Do(request)
-	if err == nil {
-		err = response.Body.Close()
-	}
-	return err
 }
 
 func (c *client) get(path string) reply {

@@ -2,6 +2,8 @@ package redfishsim
 
 import (
 	"time"
+
+	"burnish/internal/testkit/simserver"
 )
 
 // Personality is the vendor whose BMC is simulated.
@@ -66,7 +68,6 @@ const (
 	KindErase    = "erase"
 	KindFirmware = "firmware"
 	KindBIOS     = "bios"
-	kindRestart  = "restart" // of the BMC, once it has answered
 )
 
 // Delays are how long things take.
@@ -85,18 +86,17 @@ type Delays struct {
 	Forget     time.Duration // a finished task's monitor answers for this long, then 404
 }
 
-// Config is how the BMC behaves. New fills it in for the personality; options change it.
+// Config is how the BMC behaves. New fills it in for the personality; options change it. What no
+// option changes is asked of the personality where it matters.
 type Config struct {
 	Personality        Personality
 	Username, Password string
 	Delays             Delays
 
 	// Where things are.
-	SystemID, ChassisID, ManagerID string
-	BIOSSettings                   string // the last part of the settings' path
-	TrailingSlash                  bool   // each path ends in one: 308 without it
-	AnyCase                        bool
-	ManagerReset                   bool // the manager shows when it was restarted last
+	SystemID, ChassisID string
+	BIOSSettings        string // the last part of the settings' path
+	TrailingSlash       bool   // each path ends in one: 308 without it
 
 	Dialect  Dialect
 	NoExpand Expand // what comes of a query with $expand; "": it is expanded
@@ -105,72 +105,45 @@ type Config struct {
 	// Sessions.
 	SessionsPath         string
 	MaxSessions          int
-	SessionFullCode      string // the message ID where the table is full
 	SessionIdle          time.Duration
 	LoginWithoutLocation bool
-	AbsoluteLocation     bool // of a session, with scheme and host
 	SessionsSurvive      bool // a restart of the BMC that is no update
-	SessionOrigin        bool // a session shows its client's address
-	SessionCreated       bool // and when it was made
 	SessionContext       bool // the Context of a login is kept and shown
 	RefuseContext        bool // 400 for a login with a Context; else it is ignored
 
 	// Tasks.
-	TaskForm        Form // but for drives and updates, which have their own
-	TasksSurvive    bool // else they are forgotten, and numbered from 0 again
-	TaskAnswers202  bool // GET of a task that runs
-	TaskHasPayload  bool
-	MonitorEnds204  bool // else 200
-	JobIDs          bool // tasks are JID_…, and each is a job too
-	OtherTasksAfter bool // a restart: each lost number is soon another, Completed task
-	ForeignHost     string
-	MessageSeverity bool              // a message's Severity is there under its newer name only
-	ClockSkew       time.Duration     // of the BMC's clock, and so of all its times
-	Endings         map[string]Ending // by kind
+	TaskForm    Form // but for drives and updates, which have their own
+	JobIDs      bool // tasks are JID_…, and each is a job too
+	ForeignHost string
+	ClockSkew   time.Duration     // of the BMC's clock, and so of all its times
+	Endings     map[string]Ending // by kind
 
 	// BIOS.
-	RefusedAttribute  string // it is refused with RefusedStatus, and messages at the property
-	RefusedStatus     int
-	RepeatMakesNoJob  bool // a PATCH of what is pending already stays without a job
-	NoAttributes      bool
-	NoRegistry        bool
-	NoBootProgress    bool
-	NoLastResetTime   bool
-	NoneBootProgress  bool // BootProgress is there, and always None
-	NeverFinished     bool // iLO: without an operating system POST ends in InPostDiscoveryComplete, as HPE documents it
-	EarlyDiscovery    bool // iLO: InPostDiscoveryComplete is shown before what is pending holds
-	ResetBIOSStatus   int
-	NeedsApplyTime    bool // without one, what is wanted stays pending
-	RefuseSecondPatch bool // SYS011 while a job waits
-	ShowPending       bool // Bios shows what is pending while a job exists
-	RefuseInPOST      bool // 400 UnableToModifyDuringSystemPOST
-	BIOSNeverApplies  bool // a reset changes nothing, and nothing says so
-	RequireIfMatch    bool // 428
-	WeakETags         bool // W/"…" never matches: 412
+	RefusedAttribute string // it is refused with RefusedStatus, and messages at the property
+	RefusedStatus    int
+	RepeatMakesNoJob bool // a PATCH of what is pending already stays without a job
+	NoRegistry       bool
+	NoBootProgress   bool
+	NoLastResetTime  bool
+	NoneBootProgress bool // BootProgress is there, and always None
+	EarlyDiscovery   bool // iLO: InPostDiscoveryComplete is shown before what is pending holds
+	ResetBIOSStatus  int
+	BIOSNeverApplies bool // a reset changes nothing, and nothing says so
+	RequireIfMatch   bool // 428
+	WeakETags        bool // W/"…" never matches: 412
 
 	// Drives.
-	HideEraseInVolume   bool
-	RefuseEraseInVolume bool
-	EraseForm           Form // NoTask: progress is in Drive.Operations
-	EraseStaged         bool // scheduled until the next reset
-	DrivesNeedPOST      bool // none is listed before POST has ended
+	EraseForm   Form // NoTask: progress is in Drive.Operations
+	EraseStaged bool // scheduled until the next reset
 
 	// Firmware.
 	MultipartPath, PushPath string
-	NoSimpleUpdate          bool
 	NeedsStartUpdate        bool
 	PushStores              bool // an image pushed to PushPath is kept for SimpleUpdate, under its Location
 	OperationApplyTimes     []string
 	UpdateForm              Form
 	BIOSStaged              bool // until the next reset
-	ImmediateApply          bool // @Redfish.OperationApplyTime: Immediate resets the server at once
 	SelfReset               bool // the BMC resets the server without being asked
-	UpdateState             bool // Oem.Hpe.State in the update service
-
-	// What the server consists of.
-	NoCoreCount    bool // in the summary
-	LinksInChassis bool // the system does not list its PCIe devices
-	EmptySlots     bool // are listed, as Absent
 
 	// Power.
 	ResetTypes     []string
@@ -191,67 +164,90 @@ func defaults(p Personality) Config {
 			Stale: 2 * time.Millisecond, Settle: 10 * time.Millisecond,
 			Forget: 300 * time.Millisecond,
 		},
-		SystemID: "1", ChassisID: "1", ManagerID: "1", BIOSSettings: "Settings",
+		SystemID: "1", ChassisID: "1", BIOSSettings: "Settings",
 		SessionsPath: "/redfish/v1/SessionService/Sessions", MaxSessions: 16,
-		SessionFullCode: "Base.1.8.SessionLimitExceeded", SessionIdle: 30 * time.Minute,
-		TaskForm: Both, TasksSurvive: true, TaskHasPayload: true, MonitorEnds204: true,
+		SessionIdle: 30 * time.Minute, TaskForm: Both,
 		Endings:         map[string]Ending{},
 		ResetBIOSStatus: 200, EraseForm: Both, UpdateForm: Both,
-		ResetTypes:     []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle", "PushPowerButton", "Nmi"},
+		ResetTypes: []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi",
+			"PushPowerButton", "PowerCycle"},
 		PowerConflict:  409,
 		RestartKeepsOn: true,
 	}
 	switch p {
 	case IDRAC:
-		c.SystemID, c.ChassisID, c.ManagerID = "System.Embedded.1", "System.Embedded.1", "iDRAC.Embedded.1"
-		c.MaxSessions, c.SessionFullCode, c.SessionsSurvive = 8, "IDRAC.2.8.RAC0218", true
-		c.SessionOrigin, c.SessionCreated, c.ManagerReset = true, true, true
+		c.SystemID, c.ChassisID = "System.Embedded.1", "System.Embedded.1"
+		c.MaxSessions, c.SessionsSurvive = 8, true
 		c.TaskForm, c.EraseForm, c.UpdateForm = LocationOnly, LocationOnly, LocationOnly
-		c.JobIDs, c.TaskAnswers202, c.TaskHasPayload = true, true, false
-		c.NeedsApplyTime, c.RefuseSecondPatch, c.ShowPending = true, true, true
-		c.RefuseEraseInVolume = true
-		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/MultipartUpload",
-			"/redfish/v1/UpdateService/FirmwareInventory"
-		c.PushStores, c.OperationApplyTimes = true, []string{"Immediate", "OnReset"}
-		c.BIOSStaged, c.ImmediateApply = true, true
-		c.ResetTypes = []string{"On", "ForceOff", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PushPowerButton",
-			"Nmi", "PowerCycle"}
+		c.JobIDs = true
+		c.MultipartPath, c.PushPath = updateService+"/MultipartUpload", inventory
+		c.PushStores, c.OperationApplyTimes, c.BIOSStaged = true, []string{"Immediate", "OnReset"}, true
 	case ILO:
-		c.TrailingSlash, c.AnyCase = true, true
+		c.TrailingSlash = true
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
-		c.RefuseInPOST, c.HideEraseInVolume, c.DrivesNeedPOST = true, true, true
-		c.AbsoluteLocation = true
-		c.SessionOrigin, c.SessionCreated, c.RefuseContext = true, true, true // in Oem.Hpe
-		c.LinksInChassis, c.EmptySlots = true, true
+		c.RefuseContext = true
 		c.NoBootProgress, c.NoLastResetTime = true, true // Oem.Hpe.PostState instead
-		c.MultipartPath = "/redfish/v1/UpdateService/upload"
-		c.BIOSStaged, c.UpdateState = true, true
-		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi", "PushPowerButton",
-			"GracefulRestart"}
+		c.MultipartPath, c.BIOSStaged = updateService+"/upload", true
 		c.PowerConflict = 400
 	case Supermicro:
 		c.BIOSSettings = "SD"
-		c.MultipartPath, c.NeedsStartUpdate = "/redfish/v1/UpdateService/upload", true
+		c.MultipartPath, c.NeedsStartUpdate = updateService+"/upload", true
 		c.OperationApplyTimes = []string{"Immediate", "OnStartUpdateRequest"}
-		c.WeakETags, c.NoCoreCount = true, true
+		c.WeakETags = true
 		c.ClockSkew = -97 * time.Minute
-		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"}
-		c.MaxSessions = 16
+		c.ResetTypes = append(c.ResetTypes[:6:6], "ForceOn")
 	case OpenBMC:
-		c.SystemID, c.ChassisID, c.ManagerID = "system", "chassis", "bmc"
+		c.SystemID, c.ChassisID = "system", "chassis"
 		c.TaskForm, c.EraseForm, c.UpdateForm = MonitorBoth, MonitorBoth, MonitorBoth
-		c.TasksSurvive, c.OtherTasksAfter = false, true
-		c.SessionOrigin, c.SessionContext, c.ManagerReset = true, true, true
-		c.NoAttributes, c.NoRegistry = true, true
+		c.SessionContext = true
+		c.NoRegistry = true
 		c.ResetBIOSStatus = 204
-		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/update-multipart", "/redfish/v1/UpdateService/update"
-		c.NoSimpleUpdate = true
+		c.MultipartPath, c.PushPath = updateService+"/update-multipart", updateService+"/update"
 		c.OperationApplyTimes = []string{"OnReset", "Immediate"}
-		c.MessageSeverity, c.EmptySlots = true, true
-		c.ResetTypes = []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown",
-			"PowerCycle", "Nmi"}
+		c.ResetTypes = append(c.ResetTypes, "ForceOn")
 		c.RestartKeepsOn = false
 		c.MaxSessions = 64
 	}
 	return c
+}
+
+// Fault, FaultKind and Request are those of all simulators.
+type (
+	Fault     = simserver.Fault
+	FaultKind = simserver.FaultKind
+	Request   = simserver.Request
+	Counts    = simserver.Counts
+)
+
+// The kinds of faults. CutWithin is in the middle of the request's body.
+const (
+	CutBefore     = simserver.CutBefore
+	CutAfter      = simserver.CutAfter
+	CutWithin     = simserver.CutUpload
+	RestartBefore = simserver.RestartBefore
+	RestartAfter  = simserver.RestartAfter
+	ExitBefore    = simserver.ExitBefore
+	ExitAfter     = simserver.ExitAfter
+	HangBefore    = simserver.HangBefore
+	HangAfter     = simserver.HangAfter
+	HoldAfter     = simserver.HoldAfter
+	Respond       = simserver.Respond
+	RespondAfter  = simserver.RespondAfter
+)
+
+// respond is f with an answer without an effect.
+func respond(f Fault, a answer) Fault {
+	f.Kind, f.Status, f.Header, f.Body = Respond, a.Status, a.Header, string(simserver.Encode(a.Body))
+	return f
+}
+
+// Unavailable is a fault's answer 503, Unauthorized 401.
+func Unavailable(f Fault) Fault { return respond(f, unavailable()) }
+
+// Unauthorized is a fault whose answer is 401.
+func Unauthorized(f Fault) Fault { return respond(f, unauthorized()) }
+
+// Redirect is a fault whose answer leads elsewhere, with that status: 301, 302, 307, 308.
+func Redirect(f Fault, status int, to string) Fault {
+	return respond(f, answer{Status: status, Header: map[string]string{"Location": to}})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"burnish/internal/testkit/simserver"
 )
 
 // Dialect is how a BMC writes its JSON, where that is not as the schemas have it.
@@ -21,17 +23,17 @@ type Dialect struct {
 }
 
 // written is the JSON of an answer in the BMC's dialect.
-func (d Dialect) written(raw []byte, host string) ([]byte, error) {
+func (d Dialect) written(raw []byte, host string) []byte {
 	if reflect.ValueOf(d).IsZero() {
-		return raw, nil
+		return raw
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var document any
 	if err := decoder.Decode(&document); err != nil {
-		return nil, err
+		return simserver.Encode(err.Error())
 	}
-	return json.Marshal(d.rewritten(document, host))
+	return simserver.Encode(d.rewritten(document, host))
 }
 
 func (d Dialect) rewritten(v any, host string) any {

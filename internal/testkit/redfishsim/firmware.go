@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	inventory = "/redfish/v1/UpdateService/FirmwareInventory"
+	inventory = updateService + "/FirmwareInventory"
 	magic     = "REDFISHSIM FIRMWARE"
 )
 
@@ -56,85 +56,65 @@ type software struct {
 // installed is the inventory, in this BMC's names.
 func (m *Machine) installed() []software {
 	var all []software
-	number := 0
-	for _, c := range m.state.Components {
-		if c.System != "" && !m.config.SecondSystem {
+	for _, c := range m.Data.Components {
+		if c.System != "" && !m.Conf.SecondSystem {
 			continue
 		}
 		add := func(id, name, version string, running bool) {
+			if m.is(ILO) {
+				id = fmt.Sprint(len(all) + 1)
+			}
 			if version != "" {
 				all = append(all, software{id: id, name: name, version: version, component: c, running: running})
 			}
 		}
-		suffix := ""
-		if c.System != "" {
-			suffix = "_2"
+		staged, suffix, dell := c.Staged, "", map[string]string{"BIOS": "BIOS.Setup.1-1", "BMC": "iDRAC.Embedded.1-1",
+			"NIC": "NIC.Integrated.1-1-1"}[c.Name]
+		if kept := m.Data.Upload; kept != nil && kept.Component == c.Name && (c.System == "" || !m.is(IDRAC)) {
+			staged = kept.Version
+		} else if m.is(IDRAC) {
+			staged = ""
 		}
-		switch m.config.Personality {
+		if c.System != "" {
+			suffix, dell = "_2", "BIOS.Setup.2-1"
+		}
+		switch m.Conf.Personality {
 		case IDRAC:
-			unit := map[string]string{"BIOS": "BIOS.Setup.1-1", "BMC": "iDRAC.Embedded.1-1",
-				"NIC": "NIC.Integrated.1-1-1"}[c.Name]
-			if suffix != "" {
-				unit = "BIOS.Setup.2-1"
-			}
-			add("Installed-"+c.Number+"-"+c.Version+"__"+unit, c.Name, c.Version, true)
-			add("Previous-"+c.Number+"-"+c.Previous+"__"+unit, c.Name, c.Previous, false)
-			if kept := m.state.Upload; kept != nil && kept.Component == c.Name && c.System == "" {
-				add("Available-"+c.Number+"-"+kept.Version+"__"+unit, c.Name, kept.Version, false)
-			}
+			add("Installed-"+c.Number+"-"+c.Version+"__"+dell, c.Name, c.Version, true)
+			add("Previous-"+c.Number+"-"+c.Previous+"__"+dell, c.Name, c.Previous, false)
+			add("Available-"+c.Number+"-"+staged+"__"+dell, c.Name, staged, false)
 		case ILO:
-			name := map[string]string{"BIOS": "System ROM", "BMC": "iLO 5", "NIC": "HPE Ethernet 10Gb 2-port Adapter"}[c.Name] +
-				suffix
-			number++
-			add(fmt.Sprint(number), name, c.Version, true)
-			if c.Previous != "" {
-				number++
-				add(fmt.Sprint(number), "Redundant "+name, c.Previous, false)
-			}
+			name := map[string]string{"BIOS": "System ROM", "BMC": "iLO 5", "NIC": "HPE Ethernet 10Gb 2-port Adapter"}[c.Name]
+			add("", name+suffix, c.Version, true)
+			add("", "Redundant "+name+suffix, c.Previous, false)
 		case Supermicro:
 			add(c.Name+suffix, c.Name, c.Version, true)
 			add("Backup_"+c.Name+suffix, "Backup "+c.Name, c.Previous, false)
 			add("Golden_"+c.Name+suffix, "Golden "+c.Name, c.Golden, false)
-			staged := c.Staged
-			if m.state.Upload != nil && m.state.Upload.Component == c.Name {
-				staged = m.state.Upload.Version
-			}
 			add("Staging_"+c.Name+suffix, "Staging "+c.Name, staged, false)
 		default: // OpenBMC
-			add(strings.ToLower(c.Name)+"_active"+suffix, map[string]string{"BIOS": "Host image", "BMC": "BMC image"}[c.Name],
-				c.Version, true)
+			add(strings.ToLower(c.Name)+"_active"+suffix,
+				map[string]string{"BIOS": "Host image", "BMC": "BMC image"}[c.Name], c.Version, true)
 		}
 	}
 	return all
 }
 
-func (m *Machine) inventoryDoc(*call) answer {
-	var members []string
-	for _, one := range m.installed() {
-		members = append(members, inventory+"/"+one.id)
-	}
-	return ok(m.collection("SoftwareInventoryCollection", inventory, members...))
-}
-
-func (m *Machine) softwareDoc(c *call) answer {
-	for _, one := range m.installed() {
-		if one.id != c.vars[0] {
-			continue
-		}
-		doc := m.doc("SoftwareInventory.v1_2_3.SoftwareInventory", inventory+"/"+one.id, one.id, one.name)
-		with(doc, map[string]any{"Version": one.version, "Updateable": one.running, "Status": status("Enabled", "OK")})
+func (t *tree) addInventory() {
+	t.list("SoftwareInventory", inventory)
+	for _, one := range t.installed() {
+		r := t.member("SoftwareInventory.v1_2_3.SoftwareInventory", inventory, one.id, one.name,
+			doc{"Version": one.version, "Updateable": one.running})
 		if !one.running {
-			doc["Status"] = status("StandbyOffline", "OK")
+			r.doc["Status"] = status("StandbyOffline")
 		}
 		if one.component.Number != "" {
-			doc["SoftwareId"] = one.component.Number
+			r.doc["SoftwareId"] = one.component.Number
 		}
 		if one.component.Name == "BIOS" && one.running && one.component.System == "" {
-			doc["RelatedItem"] = m.links(m.system("Bios"))
+			r.doc["RelatedItem"] = t.links(t.system("/Bios"))
 		}
-		return ok(doc)
 	}
-	return notFound()
 }
 
 // targeted are the components that an image is for; a refusal where a target is unknown.
@@ -142,8 +122,8 @@ func (m *Machine) targeted(component string, targets []string) ([]*Component, *a
 	var to []*Component
 	if len(targets) == 0 {
 		// As the standard says: each system of the BMC that the image fits.
-		for _, c := range m.state.Components {
-			if c.Name == component && (c.System == "" || m.config.SecondSystem) {
+		for _, c := range m.Data.Components {
+			if c.Name == component && (c.System == "" || m.Conf.SecondSystem) {
 				to = append(to, c)
 			}
 		}
@@ -152,8 +132,7 @@ func (m *Machine) targeted(component string, targets []string) ([]*Component, *a
 	for _, target := range targets {
 		c := m.targetOf(strings.TrimSuffix(target, "/"))
 		if c == nil {
-			a := failure(400, "Base.1.8.ActionParameterValueNotInList",
-				fmt.Sprintf("The value %s for the parameter Targets is not in the list of acceptable values.", target))
+			a := notInList("the values of Targets", target)
 			return nil, &a
 		}
 		if c.Name == component && !slices.Contains(to, c) {
@@ -165,12 +144,12 @@ func (m *Machine) targeted(component string, targets []string) ([]*Component, *a
 
 func (m *Machine) targetOf(target string) *Component {
 	switch target {
-	case m.system(""), m.system("Bios"):
-		return m.state.component("BIOS", "")
-	case "/redfish/v1/Systems/" + secondSystem, "/redfish/v1/Systems/" + secondSystem + "/Bios":
-		return m.state.component("BIOS", secondSystem)
+	case m.system(""), m.system("/Bios"):
+		return m.Data.component("BIOS", "")
+	case secondSystem, secondSystem + "/Bios":
+		return m.Data.component("BIOS", secondSystem)
 	case m.manager(""):
-		return m.state.component("BMC", "")
+		return m.Data.component("BMC", "")
 	}
 	for _, one := range m.installed() {
 		if one.running && target == inventory+"/"+one.id {
@@ -180,68 +159,48 @@ func (m *Machine) targetOf(target string) *Component {
 	return nil
 }
 
-// updating is true while any firmware is verified or written.
-func (m *Machine) updating() bool {
-	return slices.ContainsFunc(m.state.Work, func(w *Work) bool { return w.Kind == KindFirmware && !w.Waits })
-}
-
-// fill makes w the update by image.
-func (m *Machine) fill(w *Work, image []byte) {
-	component, version, good := read(image)
-	w.Component, w.Version, w.Digest = component, version, Digest(image)
-	if !good {
-		w.Component = ""
-	}
-}
-
 // firmwareStageDone is the end of one stage.
 func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 	broken := Exception
-	if m.config.Personality == IDRAC {
+	if m.is(IDRAC) {
 		broken = CompletedCritical
 	}
-	component := m.state.component(w.Component, w.System)
-	m.state.LastUpdate = "Complete"
+	component := m.Data.component(w.Component, w.System)
+	m.Data.LastUpdate = "Complete"
 	if component == nil {
-		m.state.LastUpdate = "Error"
+		m.Data.LastUpdate = "Error"
 		m.end(w, broken, at)
 		return
 	}
 	switch w.Stage {
 	case stageUpload:
-		m.state.Upload = &Upload{Component: w.Component, Version: w.Version, Digest: w.Digest, Targets: m.state.PushTargets}
+		m.Data.Upload = &Upload{Component: w.Component, Version: w.Version, Digest: w.Digest, Targets: m.Data.PushTargets}
 		m.end(w, Succeeds, at)
 	case stageVerify:
-		m.commit(component, w)
-		if m.config.BIOSStaged && component.Name == "BIOS" || w.OnReset && component.Name != "BMC" {
+		// From now on it is written, or staged for it.
+		m.Data.Commits = append(m.Data.Commits, Commit{Component: component.Name, System: component.System,
+			From: component.Version, To: w.Version, Digest: w.Digest, Request: w.Request})
+		if m.Conf.BIOSStaged && component.Name == "BIOS" || w.OnReset && component.Name != "BMC" {
 			component.Staged, w.Waits = w.Version, true
-			if (w.Immediate || m.config.SelfReset) && m.state.Power == powerOn {
+			if (w.Immediate || m.Conf.SelfReset) && m.Data.Power == powerOn {
 				m.setPower("ForceRestart", at)
 			}
 			return
 		}
-		w.Stage, w.Started, w.Due = stageWrite, at, at.Add(m.config.Delays.Write)
+		w.Stage, w.Started, w.Due = stageWrite, at, at.Add(m.Conf.Delays.Write)
 	case stageWrite:
-		how := m.config.Endings[KindFirmware]
+		how := m.Conf.Endings[KindFirmware]
 		written := how == Succeeds && !component.Stays
 		if written {
 			component.Previous, component.Version = component.Version, w.Version
 		}
 		component.Staged = ""
 		if how != Succeeds && how != Lies {
-			m.state.LastUpdate = "Error"
+			m.Data.LastUpdate = "Error"
 		}
 		m.end(w, how, at)
 		if written && component.Name == "BMC" {
 			m.restart(at, true)
 		}
 	}
-}
-
-// commit keeps that firmware is written, or staged for it, from now on.
-func (m *Machine) commit(component *Component, w *Work) {
-	m.state.Commits = append(m.state.Commits, Commit{
-		Component: component.Name, System: component.System, From: component.Version, To: w.Version,
-		Digest: w.Digest, Request: w.Request,
-	})
 }

@@ -77,7 +77,7 @@ func hardware(p Personality) State {
 	}
 	// The BMC's other system has the same firmware; it matters where Config.SecondSystem is set.
 	s.Components = append(s.Components,
-		&Component{Name: "BIOS", Number: "159", System: secondSystem, Version: s.component("BIOS", "").Version})
+		&Component{Name: "BIOS", Number: "159", System: secondSystem, Version: s.version("BIOS", "")})
 	return s
 }
 

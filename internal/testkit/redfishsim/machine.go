@@ -2,40 +2,26 @@ package redfishsim
 
 import (
 	"context"
-	"fmt"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"sync"
+	"testing"
 	"time"
+
+	"burnish/internal/testkit/simserver"
 )
 
 // Machine is a server and its BMC, and the http.Handler of its Redfish service. All
 // methods may be called from any goroutine.
 type Machine struct {
-	// hang ends the requests that hang, and downloads, when the machine is closed.
-	hang    context.Context
-	stop    context.CancelFunc
-	working sync.WaitGroup
-
-	mu     sync.Mutex
-	config Config
-	state  State
-	routes []route
-
-	requests []Request
-	count    int
-	faults   []*Fault
-	cleared  chan struct{} // closed when the faults are cleared
-	// down is until when the BMC answers nothing.
-	down time.Time
-	// onDown cuts the connections that are open, where there is a server.
-	onDown func()
-	// onExit ends the process at once, where there is one.
-	onExit func()
-	store  *store // nil: in memory only
-	// now is the number of the request that is being carried out, at when it came.
-	now int
-	at  time.Time
-	// changed is true if the present request had an effect on the server.
-	changed bool
+	*simserver.Core[Config, State]
+	working sync.WaitGroup // the BMC's downloads
+	at      time.Time      // when the present request came
 }
 
 // New is a machine of that personality, on and past POST, whose drives hold a tenant's
@@ -49,154 +35,217 @@ func New(p Personality, options ...Option) *Machine {
 }
 
 func machine(config Config, state State) *Machine {
-	m := &Machine{config: config, state: state, cleared: make(chan struct{})}
-	m.hang, m.stop = context.WithCancel(context.Background())
-	m.routes = m.table()
+	m := &Machine{Core: simserver.New(config, state)}
+	m.Hooks = simserver.Hooks{Advance: m.advance, Changed: m.changed, Sign: m.sign, Answer: m.answer, Spoil: m.spoil,
+		Write: m.write}
 	return m
 }
 
 // Close ends what hangs and waits for what the BMC downloads.
 func (m *Machine) Close() {
-	m.stop()
+	m.Core.Close()
 	m.working.Wait()
 }
 
-// Config is how the BMC behaves now.
-func (m *Machine) Config() Config {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.config
+// Prepare makes a folder that Open opens.
+func Prepare(dir string, p Personality, options ...Option) error {
+	return New(p, options...).Prepare(dir)
 }
 
-// Configure changes how the BMC behaves from now on.
-func (m *Machine) Configure(change func(*Config)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(time.Now())
-	change(&m.config)
-	m.routes = m.table()
-	m.noteSaved(m.saveConfig())
-}
-
-// State is a copy of the server as it is now.
-func (m *Machine) State() State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(time.Now())
-	twin, err := m.state.copy()
-	if err != nil {
-		// Attributes that a test put in itself, such as a channel.
-		return State{Bricked: err.Error()}
+// Open is the machine in a folder, as its BMC comes back after it was killed; the first
+// time as it was prepared.
+func Open(dir string) (*Machine, tls.Certificate, error) {
+	m := machine(Config{}, State{})
+	pair, again, err := m.Core.Open(dir)
+	if again {
+		now := time.Now()
+		m.advance(now)
+		m.DownUntil = now
+		m.comeBack(now, false)
 	}
-	return twin
+	return m, pair, err
 }
 
-// Change changes the server behind the BMC's back, as a technician or a tenant does.
-func (m *Machine) Change(change func(*State)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(time.Now())
-	change(&m.state)
+// Controlled is the Redfish service and the paths for a test. OnExit ends the process, for
+// the faults ExitBefore and ExitAfter.
+func Controlled(m *Machine, onExit func()) http.Handler {
+	return m.Core.Controlled(onExit, simserver.Acts{
+		"power": func(url.Values, []byte) (any, error) { return m.Power() },
+		"set-power": func(_ url.Values, body []byte) (any, error) {
+			var resetType string
+			if err := json.Unmarshal(body, &resetType); err != nil {
+				return nil, err
+			}
+			return nil, m.SetPower(resetType)
+		},
+	})
+}
+
+// Server is a machine that is served on loopback, by TLS.
+type Server struct {
+	*Machine
+	URL                string // https://127.0.0.1:PORT
+	SystemURL          string // of the system, as an operator enrolls it
+	CA                 string // PEM
+	Username, Password string
+}
+
+// Start serves a new machine until the test ends.
+func Start(t testing.TB, p Personality, options ...Option) *Server {
+	t.Helper()
+	m := New(p, options...)
+	t.Cleanup(m.working.Wait)
+	address, ca := m.Start(t)
+	return &Server{Machine: m, URL: address, SystemURL: address + m.uri(m.system("")), CA: ca, Username: m.Conf.Username,
+		Password: m.Conf.Password}
+}
+
+// Identity gives the certificate of the machines that Start serves, and what clients trust.
+func Identity(t testing.TB) (pair tls.Certificate, ca string) { return simserver.Identity(t) }
+
+// Serve serves machine by its handler on listener until stop is called.
+func Serve(m *Machine, handler http.Handler, listener net.Listener, certificate tls.Certificate) (stop func()) {
+	stop = m.Serve(handler, listener, certificate)
+	return func() { stop(); m.working.Wait() }
+}
+
+// Process is a machine that runs as a process of its own: the command
+// internal/testkit/cmd/redfishsim.
+type Process struct {
+	*simserver.Process[Config, State]
+	SystemURL          string
+	Username, Password string
+}
+
+// StartProcess prepares dir and starts program on it.
+func StartProcess(ctx context.Context, program, dir string, p Personality, options ...Option) (*Process, error) {
+	m := New(p, options...)
+	if err := m.Prepare(dir); err != nil {
+		return nil, err
+	}
+	started, err := simserver.StartProcess[Config, State](ctx, "BMC", program, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{Process: started, SystemURL: started.URL + m.uri(m.system("")), Username: m.Conf.Username,
+		Password: m.Conf.Password}, nil
+}
+
+// Counts are those of the requests so far.
+func (b *Process) Counts() (simserver.Counts, error) {
+	requests, err := b.Requests()
+	return simserver.Count(requests, 0), err
+}
+
+// Power is Machine.Power.
+func (b *Process) Power() (power string, err error) { return power, b.Ask("power", nil, nil, &power) }
+
+// SetPower is Machine.SetPower.
+func (b *Process) SetPower(resetType string) error { return b.Ask("set-power", nil, resetType, nil) }
+
+// Writes are the requests that ask for a change of the server, whether or not they had one.
+func (m *Machine) Writes() []Request { return simserver.Writes(m.Requests()) }
+
+// Changes is how many requests had an effect on the server.
+func (m *Machine) Changes() int {
+	return len(slices.DeleteFunc(m.Requests(), func(r Request) bool { return !r.Changed }))
+}
+
+// TenantData are the serials of the drives in the server that still hold what a tenant
+// wrote.
+func (m *Machine) TenantData() []string {
+	state := m.State()
+	return state.TenantData()
+}
+
+// Commits are the times that firmware of that component of this system was written, or
+// staged to be.
+func (m *Machine) Commits(component string) []Commit {
+	return slices.DeleteFunc(m.State().Commits,
+		func(one Commit) bool { return one.Component != component || one.System != "" })
+}
+
+// is is true for a BMC of one of these personalities.
+func (m *Machine) is(any ...Personality) bool { return slices.Contains(any, m.Conf.Personality) }
+
+// changed follows what a test changed.
+func (m *Machine) changed() {
 	// As far as JSON goes.
-	if last := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC); m.state.POSTDue.After(last) {
-		m.state.POSTDue = last
+	if last := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC); m.Data.POSTDue.After(last) {
+		m.Data.POSTDue = last
 	}
-	m.noteSaved(m.save(nil))
 }
 
-// noteSaved keeps an error of a question that returns none: no test overlooks a server
-// that does not start.
-func (m *Machine) noteSaved(err error) {
-	if err != nil {
-		m.state.Bricked = "the simulation cannot save its state: " + err.Error()
+// spoil is what faults of the BMC's own do.
+func (m *Machine) spoil(f *Fault, _ *http.Request, a *answer) {
+	restarts := []FaultKind{RestartBefore, RestartAfter}
+	if !m.CanExit() {
+		restarts = append(restarts, ExitBefore, ExitAfter)
+	}
+	if a != nil && slices.Contains(restarts, f.Kind) {
+		m.restart(time.Now(), false)
 	}
 }
 
 // RestartBMC restarts the BMC: for Delays.BMCRestart each connection is refused.
-func (m *Machine) RestartBMC() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	m.advance(now)
-	m.restart(now, false)
-	m.noteSaved(m.save(nil))
-}
+func (m *Machine) RestartBMC() { m.Do(func(now time.Time) { m.restart(now, false) }) }
 
 // Hurry ends at once what is going on, each thing by one stage: a change of power, POST,
 // a write, an erase, a restart of the BMC. A test whose Delays are hours decides itself
 // when something happens.
 func (m *Machine) Hurry() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	m.advance(now)
-	m.down = now.Add(-m.config.Delays.WarmUp)
-	s := &m.state
-	s.PowerDue, s.POSTDue = now, now
-	for _, w := range s.Work {
-		w.Due = now
-	}
-	m.advance(now)
-	m.noteSaved(m.save(nil))
-}
-
-// isDown is true while the BMC restarts.
-func (m *Machine) isDown() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	m.advance(now)
-	return now.Before(m.down)
+	m.Do(func(now time.Time) {
+		m.DownUntil = now.Add(-m.Conf.Delays.WarmUp)
+		s := &m.Data
+		s.PowerDue, s.POSTDue = now, now
+		for _, w := range s.Work {
+			w.Due = now
+		}
+		m.advance(now)
+	})
 }
 
 // restart is what a restart of the BMC leaves. An update of the BMC's own firmware ends
 // each session.
 func (m *Machine) restart(at time.Time, update bool) {
-	m.state.BMCRestarts++
-	m.down = at.Add(m.config.Delays.BMCRestart)
 	m.comeBack(at, update)
-	if m.onDown != nil {
-		m.onDown()
-	}
+	m.GoDown(at.Add(m.Conf.Delays.BMCRestart))
 }
 
 // comeBack is what is left of the BMC's own state after it restarted or was killed.
 func (m *Machine) comeBack(at time.Time, update bool) {
-	s := &m.state
+	s := &m.Data
 	s.BMCReset = at
-	if update || !m.config.SessionsSurvive {
+	if update || !m.Conf.SessionsSurvive {
 		s.Sessions = nil
 	}
-	var kept []*Work
-	for _, w := range s.Work {
-		lost := !m.config.TasksSurvive
+	lost := m.is(OpenBMC) // which forgets its tasks
+	for _, w := range slices.Clone(s.Work) {
 		switch {
-		case w.Kind == KindFirmware && w.Stage == stageDownload:
-			// Its bytes were in memory.
-			m.end(w, Exception, at)
-		case w.Kind == KindFirmware && lost && !w.Waits && !s.InPOST:
-			// The BMC wrote it; the old version stays.
-		case lost:
+		case w.Kind != KindFirmware:
+		case w.Stage == stageDownload:
+			m.end(w, Exception, at) // its bytes were in memory
+		case lost && !w.Waits && !s.InPOST:
+			s.Work = slices.DeleteFunc(s.Work, func(one *Work) bool { return one == w }) // the old version stays
+		}
+		if lost {
 			w.Task = "" // the drive and the host go on by themselves
-			kept = append(kept, w)
-		default:
-			kept = append(kept, w)
 		}
 	}
-	s.Work = kept
-	if m.config.TasksSurvive {
+	if !lost {
 		return
 	}
+	// It numbers them from 0 again: each lost number is soon another, completed task.
 	forgotten := len(s.Tasks)
-	s.Tasks, s.NextTask = nil, 0
-	if m.config.OtherTasksAfter {
-		for range max(forgotten, 1) {
-			other := m.newTask("diagnostics", "Collect diagnostic data", at)
-			other.TargetURI = m.manager("LogServices/Dump/Actions/LogService.CollectDiagnosticData")
-			other.Operation, other.Body = "POST", `{"DiagnosticDataType": "Manager"}`
-			other.State, other.Percent, other.End = "Completed", 100, at
-		}
+	s.Tasks = nil
+	for n := range max(forgotten, 1) {
+		s.Tasks = append(s.Tasks, &Task{
+			ID: strconv.Itoa(n), Kind: "diagnostics", Name: "Collect diagnostic data", Status: "OK", Start: at, End: at,
+			TargetURI: m.manager("/LogServices/Dump/Actions/LogService.CollectDiagnosticData"), State: "Completed", Percent: 100,
+			Operation: "POST", Body: `{"DiagnosticDataType": "Manager"}`,
+		})
 	}
+	s.NextTask = len(s.Tasks)
 }
 
 // advance does what is due until now, in its order.
@@ -217,7 +266,7 @@ func (m *Machine) next() (at time.Time, do func(time.Time)) {
 			at, do = due, what
 		}
 	}
-	s := &m.state
+	s := &m.Data
 	if s.PowerNext != "" {
 		sooner(s.PowerDue, m.powerDone)
 	}
@@ -225,7 +274,7 @@ func (m *Machine) next() (at time.Time, do func(time.Time)) {
 		sooner(s.POSTDue, m.postDone)
 	}
 	for _, w := range s.Work {
-		if !w.Waits && w.Stage != stageDownload && m.config.Endings[w.Kind] != Stalls {
+		if !w.Waits && w.Stage != stageDownload && m.Conf.Endings[w.Kind] != Stalls {
 			sooner(w.Due, func(at time.Time) { m.workDone(w, at) })
 		}
 	}
@@ -239,44 +288,28 @@ func (m *Machine) workDone(w *Work, at time.Time) {
 		m.erased(w, at)
 	case KindBIOS:
 		m.settingsApplied(w, at)
-	case KindFirmware:
-		m.firmwareStageDone(w, at)
-	case kindRestart:
-		m.end(w, Succeeds, at)
-		m.restart(at, false)
 	default:
-		m.end(w, Exception, at)
+		m.firmwareStageDone(w, at)
 	}
+}
+
+// endings are what a task shows that ended so.
+var endings = map[Ending]struct{ state, status, message, text, severity string }{
+	Succeeds:          {"Completed", "OK", "TaskEvent.1.0.TaskCompletedOK", "completed successfully.", "OK"},
+	Lies:              {"Completed", "OK", "TaskEvent.1.0.TaskCompletedOK", "completed successfully.", "OK"},
+	CompletedCritical: {"Completed", "Critical", "IDRAC.2.8.RED014", "failed.", "Critical"},
+	CompletedMessage:  {"Completed", "OK", "Update.1.0.ApplyFailed", "failed.", "Critical"},
+	Exception:         {"Exception", "Critical", "TaskEvent.1.0.TaskAborted", "was aborted.", "Critical"},
+	Canceled:          {stateCanceled, "Warning", "TaskEvent.1.0.TaskCanceled", "was canceled.", "Warning"},
 }
 
 // end takes w out of what is being done, and ends its task.
 func (m *Machine) end(w *Work, how Ending, at time.Time) {
-	for i, other := range m.state.Work {
-		if other == w {
-			m.state.Work = append(m.state.Work[:i:i], m.state.Work[i+1:]...)
-			break
-		}
+	m.Data.Work = slices.DeleteFunc(m.Data.Work, func(other *Work) bool { return other == w })
+	if task := m.task(w.Task); task != nil {
+		is := endings[how]
+		task.End, task.Percent, task.State, task.Status = at, 100, is.state, is.status
+		task.Messages = append(task.Messages,
+			Message{MessageID: is.message, Message: task.Name + " " + is.text, Severity: is.severity})
 	}
-	task := m.task(w.Task)
-	if task == nil {
-		return
-	}
-	task.End, task.Percent = at, 100
-	task.State, task.Status = "Completed", "OK"
-	text := fmt.Sprintf("%s completed successfully.", task.Name)
-	message := Message{MessageID: "TaskEvent.1.0.TaskCompletedOK", Message: text, Severity: "OK"}
-	switch how {
-	case CompletedCritical:
-		task.Status = "Critical"
-		message = Message{MessageID: "IDRAC.2.8.RED014", Message: task.Name + " failed.", Severity: "Critical"}
-	case CompletedMessage:
-		message = Message{MessageID: "Update.1.0.ApplyFailed", Message: task.Name + " failed.", Severity: "Critical"}
-	case Exception:
-		task.State, task.Status = "Exception", "Critical"
-		message = Message{MessageID: "TaskEvent.1.0.TaskAborted", Message: task.Name + " was aborted.", Severity: "Critical"}
-	case Canceled:
-		task.State, task.Status = stateCanceled, "Warning"
-		message = Message{MessageID: "TaskEvent.1.0.TaskCanceled", Message: task.Name + " was canceled.", Severity: "Warning"}
-	}
-	task.Messages = append(task.Messages, message)
 }

@@ -3,6 +3,7 @@ package redfishsim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,40 +16,30 @@ const (
 
 // reset carries out ComputerSystem.Reset.
 func (m *Machine) reset(c *call) answer {
-	kind, _ := c.json["ResetType"].(string)
-	if !slices.Contains(m.config.ResetTypes, kind) {
-		return failure(400, "Base.1.8.ActionParameterNotSupported",
-			fmt.Sprintf("The parameter ResetType with the value %q is not supported.", kind))
+	kind := c.Text("ResetType")
+	if !slices.Contains(m.Conf.ResetTypes, kind) {
+		return failure(400, "Base.1.8.ActionParameterNotSupported", "The ResetType "+kind+" is not supported.")
 	}
-	s := &m.state
+	s := &m.Data
 	on := s.Power == powerOn || s.Power == poweringOn
-	conflict := failure(m.config.PowerConflict, "Base.1.8.ResourceInUse",
-		fmt.Sprintf("The system is already in the state that %s leads to.", kind))
-	switch kind {
-	case "On", "ForceOn":
-		if on {
-			return conflict
-		}
-	case "PushPowerButton":
-	default:
-		if !on {
-			return conflict
-		}
+	starts := kind == "On" || kind == "ForceOn"
+	switch {
+	case on == starts && kind != "PushPowerButton":
+		return failure(m.Conf.PowerConflict, "Base.1.8.ResourceInUse", "The system is in that state already.")
+	case m.Conf.IgnoreGraceful && strings.HasPrefix(kind, "Graceful"):
+		return answer{Status: 204}
 	}
-	if m.config.IgnoreGraceful && (kind == "GracefulShutdown" || kind == "GracefulRestart") {
-		return answer{status: 204}
-	}
-	m.changed = true
-	m.setPower(kind, c.at)
-	if m.config.Personality == ILO {
+	c.Entry.Changed = true
+	m.setPower(kind, c.At)
+	if m.is(ILO) {
 		return message(200, "Base.1.4.Success", "Successfully completed request.")
 	}
-	return answer{status: 204}
+	return answer{Status: 204}
 }
 
 // setPower begins a change of power, by whomever.
 func (m *Machine) setPower(kind string, at time.Time) {
-	s, d := &m.state, m.config.Delays
+	s, d := &m.Data, m.Conf.Delays
 	if kind == "Nmi" {
 		return
 	}
@@ -74,7 +65,7 @@ func (m *Machine) setPower(kind string, at time.Time) {
 	case "PowerCycle":
 		off(d.PowerOff, powerOn)
 	default: // ForceRestart, GracefulRestart
-		if !m.config.RestartKeepsOn {
+		if !m.Conf.RestartKeepsOn {
 			off(d.PowerOff, powerOn)
 			return
 		}
@@ -85,14 +76,14 @@ func (m *Machine) setPower(kind string, at time.Time) {
 
 // interrupt is what a power change does to what is being written.
 func (m *Machine) interrupt(kind string, at time.Time) {
-	for _, w := range slices.Clone(m.state.Work) {
+	for _, w := range slices.Clone(m.Data.Work) {
 		switch {
 		case w.Waits:
 		case w.Kind == KindFirmware && w.Stage == stageWrite && w.System == "" && w.Component != "BMC":
-			m.state.Bricked = fmt.Sprintf("%s while %s was written", kind, w.Component)
+			m.Data.Bricked = fmt.Sprintf("%s while %s was written", kind, w.Component)
 			m.end(w, Exception, at)
 		case w.Kind == KindErase:
-			m.state.Interrupted = append(m.state.Interrupted, w.Drive)
+			m.Data.Interrupted = append(m.Data.Interrupted, w.Drive)
 			m.end(w, Exception, at)
 		}
 	}
@@ -100,14 +91,14 @@ func (m *Machine) interrupt(kind string, at time.Time) {
 
 // powerDone is the end of PoweringOn or PoweringOff.
 func (m *Machine) powerDone(at time.Time) {
-	s := &m.state
+	s := &m.Data
 	s.Power, s.PowerNext = s.PowerNext, ""
 	switch {
 	case s.Power == powerOn:
 		m.startPOST(at)
 	case s.PowerThen == powerOn:
 		s.InPOST, s.PowerThen = false, ""
-		s.Power, s.PowerNext, s.PowerDue = poweringOn, powerOn, at.Add(m.config.Delays.PowerOn)
+		s.Power, s.PowerNext, s.PowerDue = poweringOn, powerOn, at.Add(m.Conf.Delays.PowerOn)
 	default:
 		s.InPOST = false
 	}
@@ -115,7 +106,7 @@ func (m *Machine) powerDone(at time.Time) {
 
 // startPOST begins what waits for a reset. POST takes as long as all of it.
 func (m *Machine) startPOST(at time.Time) {
-	s, d := &m.state, m.config.Delays
+	s, d := &m.Data, m.Conf.Delays
 	s.InPOST, s.POSTStart, s.POSTDue = true, at, at.Add(d.POST)
 	if s.Bricked != "" {
 		return
@@ -140,10 +131,10 @@ func (m *Machine) startPOST(at time.Time) {
 
 // postDone is the end of POST: what was wanted of the BIOS holds from now on.
 func (m *Machine) postDone(at time.Time) {
-	s := &m.state
+	s := &m.Data
 	for _, w := range s.Work {
 		// A stalled task must not hold up POST without end, but the write goes on.
-		if w.Kind == KindFirmware && w.Stage == stageWrite && !w.Waits && m.config.Endings[KindFirmware] != Stalls &&
+		if w.Kind == KindFirmware && w.Stage == stageWrite && !w.Waits && m.Conf.Endings[KindFirmware] != Stalls &&
 			w.System == "" && w.Component == "BIOS" && w.Due.After(at) {
 			s.POSTDue = w.Due.Add(time.Millisecond)
 			return
@@ -155,27 +146,19 @@ func (m *Machine) postDone(at time.Time) {
 }
 
 // Power is the server's power as the BMC shows it.
-func (m *Machine) Power() (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(time.Now())
-	return m.state.Power, nil
-}
+func (m *Machine) Power() (string, error) { return m.State().Power, nil }
 
 // SetPower begins a change of power that another way into the server asked for: On, ForceOff,
 // GracefulShutdown or ForceRestart. A server that is there already, or on its way, stays so.
 func (m *Machine) SetPower(resetType string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	m.advance(now)
-	on := m.state.Power == powerOn || m.state.Power == poweringOn
-	switch {
-	case !slices.Contains([]string{"On", "ForceOff", "GracefulShutdown", "ForceRestart"}, resetType):
+	if !slices.Contains([]string{"On", "ForceOff", "GracefulShutdown", "ForceRestart"}, resetType) {
 		return fmt.Errorf("%q is not a change of power", resetType)
-	case on == (resetType == "On"):
-		return nil
 	}
-	m.setPower(resetType, now)
-	return m.save(nil)
+	m.Do(func(now time.Time) {
+		on := m.Data.Power == powerOn || m.Data.Power == poweringOn
+		if on != (resetType == "On") {
+			m.setPower(resetType, now)
+		}
+	})
+	return nil
 }

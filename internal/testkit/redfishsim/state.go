@@ -1,10 +1,6 @@
 package redfishsim
 
-import (
-	"encoding/json"
-	"fmt"
-	"time"
-)
+import "time"
 
 // State is the server and what its BMC remembers. A test reads a copy with Machine.State
 // and changes it with Machine.Change.
@@ -39,9 +35,8 @@ type State struct {
 	NextSession int
 	PushTargets []string
 
-	Commits     []Commit
-	BMCRestarts int
-	BMCReset    time.Time // when the last one was
+	Commits  []Commit
+	BMCReset time.Time // when the last one was
 	// Bricked says why the server does not start any more: a power change while firmware
 	// was written.
 	Bricked string
@@ -170,18 +165,6 @@ type Commit struct {
 	Request                     int    // the number of the request that began it
 }
 
-func (s *State) copy() (State, error) {
-	var twin State
-	raw, err := json.Marshal(s)
-	if err == nil {
-		err = json.Unmarshal(raw, &twin)
-	}
-	if err != nil {
-		return State{}, fmt.Errorf("copy the state: %w", err)
-	}
-	return twin, nil
-}
-
 // component finds a firmware of one system by its name.
 func (s *State) component(name, system string) *Component {
 	for _, c := range s.Components {
@@ -190,6 +173,14 @@ func (s *State) component(name, system string) *Component {
 		}
 	}
 	return nil
+}
+
+// version is that of a firmware; "" where there is none.
+func (s *State) version(name, system string) string {
+	if c := s.component(name, system); c != nil {
+		return c.Version
+	}
+	return ""
 }
 
 // DriveBySerial is the drive that is in the server, with its storage; nil if there is none.

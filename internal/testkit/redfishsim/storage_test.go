@@ -46,9 +46,7 @@ func TestOnlyASecureEraseErases(t *testing.T) {
 			require.Equal(t, 400, r.status)
 			require.Contains(t, r.text(), "STOR023")
 		}
-		storage := c.get(c.system("Storage")).members("Members")[0]
-		require.Equal(t, 200, c.post(strings.TrimSuffix(storage, "/")+"/Actions/Storage.ResetToDefaults",
-			map[string]any{"ResetType": "ResetAll"}).status)
+		bmc.Change(func(s *redfishsim.State) { s.Storages[0].Volumes = nil })
 		require.Len(t, bmc.TenantData(), 5, "the data is still there")
 
 		for serial, paths := range drives {

@@ -5,11 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
-	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,104 +14,106 @@ import (
 )
 
 const (
-	updateService = "/redfish/v1/UpdateService"
+	updateService = root + "/UpdateService"
 	updateQueue   = updateService + "/UpdateTaskQueue"
 )
 
-func (m *Machine) updateServiceDoc(*call) answer {
-	doc := m.doc("UpdateService.v1_8_0.UpdateService", updateService, "UpdateService", "Update Service")
-	actions := map[string]any{}
-	if !m.config.NoSimpleUpdate {
-		actions["#UpdateService.SimpleUpdate"] = map[string]any{
-			"target": m.uri(updateService + "/Actions/UpdateService.SimpleUpdate"),
-			"TransferProtocol@Redfish.AllowableValues": []string{"HTTP", "HTTPS"},
-		}
+func (t *tree) addUpdates() {
+	t.addInventory()
+	c := &t.Conf
+	actions := doc{}
+	service := t.add("UpdateService.v1_8_0.UpdateService", updateService, "Update Service",
+		doc{"ServiceEnabled": true, "FirmwareInventory": t.link(inventory), "Actions": actions})
+	service.tagged = true
+	t.do("PATCH", updateService, t.patchUpdateService)
+	if !t.is(OpenBMC) {
+		path := updateService + "/Actions/UpdateService.SimpleUpdate"
+		actions["#UpdateService.SimpleUpdate"] = t.action(path, "TransferProtocol", []string{"HTTP", "HTTPS"})
+		t.post(path, t.updating(t.simpleUpdate))
 	}
-	if m.config.NeedsStartUpdate {
-		actions["#UpdateService.StartUpdate"] =
-			map[string]any{"target": m.uri(updateService + "/Actions/UpdateService.StartUpdate")}
+	if c.NeedsStartUpdate {
+		path := updateService + "/Actions/UpdateService.StartUpdate"
+		actions["#UpdateService.StartUpdate"] = t.action(path)
+		t.post(path, t.updating(t.startUpdate))
 	}
-	with(doc, map[string]any{
-		"ServiceEnabled": true, "FirmwareInventory": m.link(inventory), "Actions": actions, "Status": status("Enabled", "OK"),
-	})
-	if m.config.MultipartPath != "" {
-		doc["MultipartHttpPushUri"] = m.uri(m.config.MultipartPath)
-		if len(m.config.OperationApplyTimes) > 0 {
-			doc["MultipartHttpPushUri@Redfish.OperationApplyTimeSupport"] = map[string]any{
-				"@odata.type": "#Settings.v1_3_3.OperationApplyTimeSupport", "SupportedValues": m.config.OperationApplyTimes,
+	if c.MultipartPath != "" {
+		service.doc["MultipartHttpPushUri"] = t.uri(c.MultipartPath)
+		if len(c.OperationApplyTimes) > 0 {
+			service.doc["MultipartHttpPushUri@Redfish.OperationApplyTimeSupport"] = doc{
+				"@odata.type": "#Settings.v1_3_3.OperationApplyTimeSupport", "SupportedValues": c.OperationApplyTimes,
 			}
 		}
+		t.post(c.MultipartPath, t.updating(t.multipartPush))
 	}
-	if m.config.PushPath != "" {
-		doc["HttpPushUri"] = m.uri(m.config.PushPath)
-		if !m.config.PushStores {
-			doc["HttpPushUriTargets"], doc["HttpPushUriTargetsBusy"] = m.state.PushTargets, false
+	if c.PushPath != "" {
+		service.doc["HttpPushUri"] = t.uri(c.PushPath)
+		push := t.updating(t.push)
+		if c.PushStores { // an iDRAC only keeps it
+			push = t.keep
+		} else {
+			service.doc["HttpPushUriTargets"], service.doc["HttpPushUriTargetsBusy"] = t.Data.PushTargets, false
 		}
+		t.post(c.PushPath, push)
 	}
-	if m.config.UpdateState {
-		state, percent := "Idle", 0
-		if m.state.LastUpdate != "" {
-			state = m.state.LastUpdate
-		}
-		for _, w := range m.state.Work {
-			if w.Kind != KindFirmware || w.Waits {
-				continue
-			}
-			state, percent = "Updating", 50
-			if w.Stage != stageWrite {
-				state, percent = "Verifying", 0
-			}
-		}
-		doc["Oem"] = map[string]any{"Hpe": map[string]any{
-			"@odata.type": "#HpeiLOUpdateServiceExt.v2_1_1.HpeiLOUpdateServiceExt", "State": state, "FlashProgressPercent": percent,
-			"UpdateTaskQueue": m.link(updateQueue),
-		}}
+	if t.is(ILO) {
+		t.addQueue(service)
 	}
-	a := ok(doc)
-	a.etag = true
-	return a
 }
 
-// queueDoc is iLO's list of what is updated, or staged until a reset.
-func (m *Machine) queueDoc(*call) answer {
-	var members []string
-	for _, w := range m.state.Work {
-		if w.Kind == KindFirmware {
-			members = append(members, updateQueue+"/"+fmt.Sprint(w.Request))
-		}
+// addQueue adds what an iLO says of updates instead of tasks: of the last one in the service, and
+// in a list what is written, or staged until a reset.
+func (t *tree) addQueue(service *resource) {
+	t.list("HpeComponentUpdateTask", updateQueue)
+	state, percent := "Idle", 0
+	if t.Data.LastUpdate != "" {
+		state = t.Data.LastUpdate
 	}
-	return ok(m.collection("HpeComponentUpdateTaskQueueCollection", updateQueue, members...))
-}
-
-func (m *Machine) queuedDoc(c *call) answer {
-	for _, w := range m.state.Work {
-		id := fmt.Sprint(w.Request)
-		if w.Kind != KindFirmware || id != c.vars[0] {
+	for _, w := range t.Data.Work {
+		if w.Kind != KindFirmware {
 			continue
 		}
-		doc := m.doc("HpeComponentUpdateTask.v1_3_0.HpeComponentUpdateTask", updateQueue+"/"+id, id, "Update-"+id)
-		state := "InProgress"
-		if w.Waits {
-			state = "Pending"
+		id, queued := fmt.Sprint(w.Request), "Pending"
+		if !w.Waits {
+			queued, state, percent = "InProgress", "Verifying", 0
+			if w.Stage == stageWrite {
+				state, percent = "Updating", 50
+			}
 		}
-		return ok(with(doc, map[string]any{"Command": "ApplyUpdate", "State": state, "Component": w.Component,
-			"UpdatableBy": []string{"Uefi"}}))
+		t.member("HpeComponentUpdateTask.v1_3_0.HpeComponentUpdateTask", updateQueue, id, "Update-"+id,
+			doc{"Command": "ApplyUpdate", "State": queued, "Component": w.Component, "UpdatableBy": []string{"Uefi"}})
 	}
-	return notFound()
+	service.doc["Oem"] = doc{"Hpe": doc{
+		"@odata.type": "#HpeiLOUpdateServiceExt.v2_1_1.HpeiLOUpdateServiceExt", "State": state, "FlashProgressPercent": percent,
+		"UpdateTaskQueue": t.link(updateQueue),
+	}}
 }
 
 func (m *Machine) patchUpdateService(c *call) answer {
-	list, given := c.json["HttpPushUriTargets"].([]any)
-	if !given || m.config.PushStores {
+	if _, given := c.JSON["HttpPushUriTargets"].([]any); !given || m.Conf.PushStores {
 		return failure(400, "Base.1.8.PropertyUnknown", "No property that was given can be changed.")
 	}
-	var targets []string
+	m.Data.PushTargets = texts(c.JSON["HttpPushUriTargets"])
+	c.Entry.Changed = true
+	return answer{Status: 204}
+}
+
+func texts(value any) []string {
+	var all []string
+	list, _ := value.([]any)
 	for _, one := range list {
-		targets = append(targets, fmt.Sprint(one))
+		all = append(all, fmt.Sprint(one))
 	}
-	m.state.PushTargets = targets
-	m.changed = true
-	return answer{status: 204}
+	return all
+}
+
+// updating is do where no update is under way.
+func (m *Machine) updating(do handler) handler {
+	return func(c *call) answer {
+		if slices.ContainsFunc(m.Data.Work, func(w *Work) bool { return w.Kind == KindFirmware && !w.Waits }) {
+			return failure(503, "Update.1.0.UpdateInProgress", "An update is already in progress.")
+		}
+		return do(c)
+	}
 }
 
 // wish is what an update was asked to be.
@@ -125,57 +124,36 @@ type wish struct {
 	onReset   bool
 }
 
-func (m *Machine) wishOf(body map[string]any) (wish, *answer) {
-	var w wish
-	list, _ := body["Targets"].([]any)
-	for _, one := range list {
-		w.targets = append(w.targets, fmt.Sprint(one))
-	}
+func (m *Machine) wishOf(body doc) (wish, *answer) {
+	w := wish{targets: texts(body["Targets"])}
 	at, asked := when(body, "@Redfish.OperationApplyTime")
-	switch {
-	case !asked:
-	case len(m.config.OperationApplyTimes) > 0 && !slices.Contains(m.config.OperationApplyTimes, at):
-		a := failure(400, "Base.1.8.ActionParameterValueNotInList",
-			fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.",
-				at))
-		return w, &a
-	case at == "OnReset":
-		w.onReset = true
-	case at == "OnStartUpdateRequest":
-	case at == "Immediate":
-		w.immediate, w.now = m.config.ImmediateApply, true
-	default:
-		a := failure(400, "Base.1.8.ActionParameterValueNotInList",
-			fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.",
-				at))
+	allowed := m.Conf.OperationApplyTimes
+	if len(allowed) == 0 {
+		allowed = []string{"OnReset", "OnStartUpdateRequest", "Immediate"}
+	}
+	if asked && !slices.Contains(allowed, at) {
+		a := notInList("the values of @Redfish.OperationApplyTime", at)
 		return w, &a
 	}
+	w.onReset, w.now = at == "OnReset", at == "Immediate"
+	w.immediate = w.now && m.is(IDRAC)
 	return w, nil
 }
 
-// push takes an image as the body of the request. An iDRAC only keeps it.
-func (m *Machine) push(c *call) answer {
-	if m.config.PushStores {
-		return m.keep(c)
-	}
-	targets := make([]any, 0, len(m.state.PushTargets))
-	for _, target := range m.state.PushTargets {
-		targets = append(targets, target)
-	}
-	return m.pushed(c, map[string]any{"Targets": targets}, c.body)
-}
+// push takes an image as the body of the request.
+func (m *Machine) push(c *call) answer { return m.pushed(c, wish{targets: m.Data.PushTargets}, c.Raw) }
 
 // keep stores an image under the name that the inventory then has.
 func (m *Machine) keep(c *call) answer {
-	component, version, good := read(c.body)
-	if !good || m.state.component(component, "") == nil {
+	component, version, good := read(c.Raw)
+	if !good || m.Data.component(component, "") == nil {
 		return failure(400, "IDRAC.2.8.RED007", "Unable to verify Update Package signature.")
 	}
-	m.state.Upload = &Upload{Component: component, Version: version, Digest: Digest(c.body)}
-	m.changed = true
+	m.Data.Upload = &Upload{Component: component, Version: version, Digest: Digest(c.Raw)}
+	c.Entry.Changed = true
 	for _, one := range m.installed() {
 		if strings.HasPrefix(one.id, "Available-") {
-			return answer{status: http.StatusCreated, header: map[string]string{"Location": m.uri(inventory + "/" + one.id)}}
+			return answer{Status: http.StatusCreated, Header: map[string]string{"Location": m.uri(inventory + "/" + one.id)}}
 		}
 	}
 	return failure(500, "Base.1.8.InternalError", "The image was not kept.")
@@ -183,203 +161,142 @@ func (m *Machine) keep(c *call) answer {
 
 // multipartPush takes an image with its parameters.
 func (m *Machine) multipartPush(c *call) answer {
-	parameters, image, err := parts(c.request.Header.Get("Content-Type"), c.body)
+	parameters, image, err := parts(c)
 	if err != nil {
 		return failure(400, "Base.1.8.MalformedJSON", err.Error())
-	}
-	return m.pushed(c, parameters, image)
-}
-
-func parts(contentType string, body []byte) (parameters map[string]any, image []byte, err error) {
-	kind, attributes, err := mime.ParseMediaType(contentType)
-	if err != nil || kind != "multipart/form-data" {
-		return nil, nil, fmt.Errorf("the content type %q is not multipart/form-data", contentType)
-	}
-	reader := multipart.NewReader(bytes.NewReader(body), attributes["boundary"])
-	for {
-		part, err := reader.NextPart()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		content, err := io.ReadAll(part)
-		if err != nil {
-			return nil, nil, err
-		}
-		switch part.FormName() {
-		case "UpdateParameters":
-			if err := json.Unmarshal(content, &parameters); err != nil {
-				return nil, nil, err
-			}
-		case "UpdateFile":
-			image = content
-		}
-	}
-	if parameters == nil || image == nil {
-		return nil, nil, fmt.Errorf("UpdateParameters and UpdateFile are required")
-	}
-	return parameters, image, nil
-}
-
-// busy is the refusal of a second update at a time.
-func (m *Machine) busy() (answer, bool) {
-	if !m.updating() {
-		return answer{}, false
-	}
-	return failure(503, "Update.1.0.UpdateInProgress", "An update is already in progress."), true
-}
-
-func (m *Machine) pushed(c *call, parameters map[string]any, image []byte) answer {
-	if a, refused := m.busy(); refused {
-		return a
 	}
 	w, refused := m.wishOf(parameters)
 	if refused != nil {
 		return *refused
 	}
-	component, version, _ := read(image)
-	if m.config.NeedsStartUpdate && !w.now {
-		if _, refused := m.targeted(component, w.targets); refused != nil {
-			return *refused
-		}
-		m.state.PushTargets = w.targets
-		return m.begin(c, []*Work{{Stage: stageUpload, Component: component, Version: version, Digest: Digest(image)}})
+	return m.pushed(c, w, image)
+}
+
+func parts(c *call) (parameters doc, image []byte, err error) {
+	request := c.Clone(c.Context())
+	request.Body = io.NopCloser(bytes.NewReader(c.Raw))
+	file, _, err := request.FormFile("UpdateFile")
+	if err == nil {
+		image, err = io.ReadAll(file)
 	}
-	works, refused := m.works(component, w)
-	if refused != nil {
+	if err == nil {
+		err = json.Unmarshal([]byte(request.FormValue("UpdateParameters")), &parameters)
+	}
+	return parameters, image, err
+}
+
+func (m *Machine) pushed(c *call, w wish, image []byte) answer {
+	component, version, good := read(image)
+	upload := Upload{Component: component, Version: version, Digest: Digest(image), Targets: w.targets}
+	if !m.Conf.NeedsStartUpdate || w.now {
+		return m.install(c, upload, w, good)
+	}
+	if _, refused := m.targeted(component, w.targets); refused != nil {
 		return *refused
 	}
-	for _, work := range works {
-		m.fill(work, image)
+	m.Data.PushTargets = w.targets
+	return m.begin(c, []*Work{{Stage: stageUpload, Component: component, Version: version, Digest: upload.Digest}})
+}
+
+// install begins to write an image.
+func (m *Machine) install(c *call, image Upload, w wish, good bool) answer {
+	works, refused := m.works(image, w, good)
+	if refused != nil {
+		return *refused
 	}
 	return m.begin(c, works)
 }
 
 // works is one work for each component that an image is for. Where it is for none, one
 // work that fails.
-func (m *Machine) works(component string, w wish) ([]*Work, *answer) {
-	to, refused := m.targeted(component, w.targets)
+func (m *Machine) works(image Upload, w wish, good bool) ([]*Work, *answer) {
+	to, refused := m.targeted(image.Component, w.targets)
 	if refused != nil {
 		return nil, refused
 	}
 	if len(to) == 0 {
-		return []*Work{{Stage: stageVerify, System: "none"}}, nil
+		to, good = []*Component{{System: "none"}}, false
+	}
+	if !good {
+		image.Component = ""
 	}
 	var works []*Work
 	for _, c := range to {
-		works = append(works, &Work{Stage: stageVerify, System: c.System, Immediate: w.immediate, OnReset: w.onReset})
+		works = append(works, &Work{Stage: stageVerify, System: c.System, Immediate: w.immediate, OnReset: w.onReset,
+			Component: image.Component, Version: image.Version, Digest: image.Digest})
 	}
 	return works, nil
 }
 
 // begin starts works, and answers with the task of the first.
 func (m *Machine) begin(c *call, works []*Work) answer {
-	task := m.newTask(KindFirmware, "Firmware Update: "+works[0].Component, c.at)
-	task.JobType = "FirmwareUpdate"
-	m.from(c, task)
-	for i, w := range works {
-		w.Kind, w.Started, w.Due, w.Request = KindFirmware, c.at, c.at.Add(m.config.Delays.Verify), m.now
-		if i == 0 {
-			w.Task = task.ID
-		}
-		m.state.Work = append(m.state.Work, w)
+	task := m.newTask(KindFirmware, "Firmware Update: "+works[0].Component, "FirmwareUpdate", c)
+	works[0].Task = task.ID
+	for _, w := range works {
+		w.Request = c.Entry.Number
+		m.start(w, c.At)
 	}
-	m.changed = true
-	return m.accepted(c, task, m.config.UpdateForm)
+	c.Entry.Changed = true
+	return m.accepted(c, task, m.Conf.UpdateForm)
+}
+
+func (m *Machine) start(w *Work, at time.Time) {
+	w.Kind, w.Started, w.Due = KindFirmware, at, at.Add(m.Conf.Delays.Verify)
+	m.Data.Work = append(m.Data.Work, w)
 }
 
 // startUpdate writes what was uploaded before.
 func (m *Machine) startUpdate(c *call) answer {
-	if a, refused := m.busy(); refused {
-		return a
-	}
-	upload := m.state.Upload
+	upload := m.Data.Upload
 	if upload == nil {
 		return failure(400, "SMC.1.0.OemUpdateFileNotFound", "No firmware file was uploaded.")
 	}
-	m.state.Upload = nil
-	works, refused := m.works(upload.Component, wish{targets: upload.Targets})
-	if refused != nil {
-		return *refused
-	}
-	for _, w := range works {
-		w.Component, w.Version, w.Digest = upload.Component, upload.Version, upload.Digest
-	}
-	return m.begin(c, works)
+	m.Data.Upload = nil
+	return m.install(c, *upload, wish{targets: upload.Targets}, true)
 }
 
 // simpleUpdate has the BMC fetch the image itself.
 func (m *Machine) simpleUpdate(c *call) answer {
-	if a, refused := m.busy(); refused {
-		return a
-	}
-	uri, _ := c.json["ImageURI"].(string)
+	uri := c.Text("ImageURI")
 	if uri == "" {
-		return failure(400, "Base.1.8.ActionParameterMissing",
-			"The action UpdateService.SimpleUpdate requires the parameter ImageURI to be present in the request body.")
+		return failure(400, "Base.1.8.ActionParameterMissing", "The parameter ImageURI is required.")
 	}
-	w, refused := m.wishOf(c.json)
+	w, refused := m.wishOf(c.JSON)
+	if refused == nil {
+		_, refused = m.targeted("", w.targets)
+	}
 	if refused != nil {
 		return *refused
 	}
-	for _, target := range w.targets {
-		if _, refused := m.targeted("", []string{target}); refused != nil {
-			return *refused
-		}
-	}
-	if kept := m.state.Upload; m.config.PushStores && kept != nil && strings.Contains(uri, inventory+"/Available-") {
-		works, refused := m.works(kept.Component, w)
-		if refused != nil {
-			return *refused
-		}
-		m.state.Upload = nil
-		for _, work := range works {
-			work.Component, work.Version, work.Digest = kept.Component, kept.Version, kept.Digest
-		}
-		return m.begin(c, works)
+	if kept := m.Data.Upload; m.Conf.PushStores && kept != nil && strings.Contains(uri, inventory+"/Available-") {
+		m.Data.Upload = nil
+		return m.install(c, *kept, w, true)
 	}
 	work := &Work{Stage: stageDownload}
 	a := m.begin(c, []*Work{work})
-	m.working.Go(func() { m.download(uri, work, w) })
+	m.working.Go(func() {
+		image, err := fetch(m.Closing, uri)
+		m.Do(func(now time.Time) { m.downloaded(work, image, err, w, now) })
+	})
 	return a
 }
 
-// download fetches an image as BMCs do: whoever serves it.
-func (m *Machine) download(uri string, work *Work, w wish) {
-	image, err := fetch(m.hang, uri)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	m.advance(now)
-	present := false
-	for _, other := range m.state.Work {
-		present = present || other == work
-	}
-	if !present {
+// downloaded goes on with what the BMC has fetched, whoever served it.
+func (m *Machine) downloaded(work *Work, image []byte, err error, w wish, now time.Time) {
+	if !slices.Contains(m.Data.Work, work) {
 		return // the BMC restarted
 	}
-	if err != nil {
+	component, version, good := read(image)
+	works, refused := m.works(Upload{Component: component, Version: version, Digest: Digest(image)}, w, good)
+	if err != nil || refused != nil {
 		m.end(work, Exception, now)
 		return
 	}
-	component, _, _ := read(image)
-	works, refused := m.works(component, w)
-	if refused != nil {
-		m.end(work, Exception, now)
-		return
-	}
-	for i, one := range works {
-		if i == 0 {
-			work.System, work.Immediate, work.OnReset, work.Stage = one.System, one.Immediate, one.OnReset, one.Stage
-			one = work
-		} else {
-			one.Kind, one.Request = KindFirmware, work.Request
-			m.state.Work = append(m.state.Work, one)
-		}
-		m.fill(one, image)
-		one.Started, one.Due = now, now.Add(m.config.Delays.Verify)
+	m.Data.Work = slices.DeleteFunc(m.Data.Work, func(one *Work) bool { return one == work })
+	works[0].Task = work.Task
+	for _, one := range works {
+		one.Request = work.Request
+		m.start(one, now)
 	}
 }
 

@@ -1,9 +1,11 @@
 package redfishsim
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"burnish/internal/testkit/simserver"
 )
@@ -11,25 +13,27 @@ import (
 // Violations are what no client may ever do to a server, whatever fails: each is a
 // sentence. Requests that a test itself makes count too.
 func (m *Machine) Violations() []string {
-	return violations(m.State(), m.Requests(), m.Config())
+	all := violations(m.State(), m.Requests(), m.Config())
+	m.Do(func(time.Time) {
+		if m.Broken != nil {
+			all = append(all, m.Broken.Error())
+		}
+	})
+	return all
 }
 
 // Violations is Machine.Violations.
 func (b *Process) Violations() ([]string, error) {
 	state, err := b.State()
-	if err != nil {
-		return nil, err
-	}
-	requests, err := b.Requests()
-	if err != nil {
-		return nil, err
-	}
-	var config Config
-	if err := simserver.Load(b.dir, configFile, &config); err != nil {
-		return nil, err
-	}
-	return violations(state, requests, config), nil
+	requests, bad := b.Requests()
+	config, worse := b.Config()
+	return violations(state, requests, config), errors.Join(err, bad, worse)
 }
+
+// WritesWithoutIdentity are the writes before which the same session did not read the
+// system's identity: between the last GET of the system, or of its chassis, that was
+// answered with 200 and the write there was another write, or there was no such GET.
+func (m *Machine) WritesWithoutIdentity() []Request { return withoutIdentity(m.Requests(), m.Config()) }
 
 func violations(state State, requests []Request, config Config) []string {
 	var all []string
@@ -81,7 +85,7 @@ func withoutIdentity(requests []Request, config Config) []Request {
 		switch {
 		case r.Method == http.MethodGet && (strings.EqualFold(path, system) || strings.EqualFold(path, chassis)):
 			read[r.Session] = r.Status == http.StatusOK
-		case r.Method == http.MethodGet || r.Method == http.MethodHead || isSession(r.Path) ||
+		case r.Method == http.MethodGet || r.Method == http.MethodHead || simserver.IsSession(r.Path) ||
 			r.Status == http.StatusPermanentRedirect:
 		default:
 			if !read[r.Session] {

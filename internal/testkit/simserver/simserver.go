@@ -1,6 +1,7 @@
-// Package simserver is what the simulators of servers' management services share: a
-// certificate for loopback, the port and the files of one that runs as a process, the match of
-// a fault's path, a connection that ends without an answer.
+// Package simserver is what the simulators of servers' management services share. A Core has how
+// one behaves and what it is now, the log of its requests, and the faults that a test wants; it
+// serves on loopback, and keeps all of it in a folder where it runs as a process that can be
+// killed. What is simulated, and its answers, is the simulator's.
 package simserver
 
 import (
@@ -20,45 +21,34 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
 
-// AddressFile is where Listen keeps the address, CAFile and ServerFile the PEM of the
-// authority, and of the certificate with its key.
+// AddressFile is where Listen keeps the address, CAFile and ServerFile the PEM of what clients
+// trust, and of the certificate with its key.
 const (
 	AddressFile = "address"
 	CAFile      = "ca.pem"
 	ServerFile  = "server.pem"
 )
 
-// Certificate is a new one for loopback, with the authority that signed it, as PEM. Chain is
-// the certificate with its key. Authority is the authority's name.
+// Certificate is a new one for loopback. It is its own authority, of that name: ca is what
+// clients trust, chain the certificate with its key, both PEM.
 func Certificate(authority string) (pair tls.Certificate, ca, chain []byte, err error) {
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: authority},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, root, root, &authorityKey.PublicKey, authorityKey)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, nil, nil, err
 	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
-		NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: authority},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, root, &key.PublicKey, authorityKey)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return tls.Certificate{}, nil, nil, err
 	}
@@ -66,10 +56,10 @@ func Certificate(authority string) (pair tls.Certificate, ca, chain []byte, err 
 	if err != nil {
 		return tls.Certificate{}, nil, nil, err
 	}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
-	pair, err = tls.X509KeyPair(certificate, secret)
-	return pair, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), append(certificate, secret...), err
+	pair, err = tls.X509KeyPair(ca, secret)
+	return pair, ca, append(ca[:len(ca):len(ca)], secret...), err
 }
 
 // Client trusts the authority, and keeps no connection.
@@ -84,8 +74,8 @@ func Client(authority []byte) (*http.Client, error) {
 	}, nil
 }
 
-// Cut ends the connection without an answer.
-func Cut(w http.ResponseWriter) {
+// cut ends the connection without an answer.
+func cut(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		// A recorder of a test, which has no connection.
@@ -95,28 +85,14 @@ func Cut(w http.ResponseWriter) {
 	_ = connection.Close()
 }
 
-// Glob is true if path matches pattern, in which * is any characters.
-func Glob(pattern, path string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == path
-	}
-	if !strings.HasPrefix(path, parts[0]) {
-		return false
-	}
-	path = path[len(parts[0]):]
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(path, part)
-		if at < 0 {
-			return false
-		}
-		path = path[at+len(part):]
-	}
-	return strings.HasSuffix(path, parts[len(parts)-1])
+// glob is true if path matches pattern, in which * is any characters.
+func glob(pattern, path string) bool {
+	any := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*")
+	return regexp.MustCompile("^" + any + "$").MatchString(path)
 }
 
-// Write replaces a file at once. A process that is killed loses nothing that it wrote.
-func Write(dir, name string, content []byte) error {
+// write replaces a file at once. A process that is killed loses nothing that it wrote.
+func write(dir, name string, content []byte) error {
 	temporary := filepath.Join(dir, "."+name)
 	if err := os.WriteFile(temporary, content, 0o600); err != nil {
 		return err
@@ -124,8 +100,8 @@ func Write(dir, name string, content []byte) error {
 	return os.Rename(temporary, filepath.Join(dir, name))
 }
 
-// Load reads a file of JSON.
-func Load(dir, name string, into any) error {
+// load reads a file of JSON.
+func load(dir, name string, into any) error {
 	raw, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return err
@@ -150,5 +126,5 @@ func Listen(dir, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listener, Write(dir, AddressFile, []byte(listener.Addr().String()))
+	return listener, write(dir, AddressFile, []byte(listener.Addr().String()))
 }

@@ -11,59 +11,28 @@
 package main
 
 import (
-	"errors"
+	"crypto/tls"
 	"flag"
-	"fmt"
-	"io"
-	"io/fs"
+	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/simserver"
 )
 
 func main() {
-	dir := flag.String("dir", "", "the `folder` of the appliance's state")
 	servers := flag.Int("servers", 0, "make the folder, for an appliance with `n` servers")
-	listen := flag.String("listen", "127.0.0.1:0", "the `address` to listen on, the first time")
-	flag.Parse()
-	if *dir == "" || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
+	command := simserver.Command{
+		Prepare: func(dir string) error {
+			if *servers == 0 {
+				return nil
+			}
+			return oneviewsim.Prepare(dir, oneviewsim.Servers(*servers))
+		},
+		Open: func(dir string, onExit func()) (simserver.Served, http.Handler, tls.Certificate, error) {
+			a, certificate, err := oneviewsim.Open(dir)
+			return a, oneviewsim.Controlled(a, onExit), certificate, err
+		},
 	}
-	if err := run(*dir, *servers, *listen, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "oneviewsim:", err)
-		os.Exit(1)
-	}
-}
-
-func run(dir string, servers int, address string, out io.Writer) error {
-	if _, err := os.Stat(dir); servers > 0 && errors.Is(err, fs.ErrNotExist) {
-		if err := oneviewsim.Prepare(dir, oneviewsim.Servers(servers)); err != nil {
-			return err
-		}
-	}
-	appliance, certificate, err := oneviewsim.Open(dir)
-	if err != nil {
-		return err
-	}
-	listener, err := simserver.Listen(dir, address)
-	if err != nil {
-		return err
-	}
-	killed := func() {
-		// As kill -9 from outside: nothing else is done. The signal cannot be caught, so
-		// the only error is that of a process that does not exist.
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	}
-	stop := oneviewsim.Serve(appliance, oneviewsim.Controlled(appliance, killed), listener, certificate)
-	defer stop()
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
-	fmt.Fprintf(out, "ready https://%s\n", listener.Addr())
-	<-ended
-	return nil
+	os.Exit(command.Run(os.Stdout, os.Stderr))
 }

@@ -9,64 +9,35 @@
 package main
 
 import (
-	"errors"
+	"crypto/tls"
 	"flag"
 	"fmt"
-	"io"
-	"io/fs"
+	"net/http"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"burnish/internal/testkit/redfishsim"
 	"burnish/internal/testkit/simserver"
 )
 
 func main() {
-	dir := flag.String("dir", "", "the `folder` of the machine's state")
 	personality := flag.String("personality", "", "make the folder, for an `idrac`, ilo, supermicro or openbmc")
-	listen := flag.String("listen", "127.0.0.1:0", "the `address` to listen on, the first time")
-	flag.Parse()
-	if *dir == "" || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
+	command := simserver.Command{
+		Path: "/redfish/v1/",
+		Prepare: func(dir string) error {
+			p := redfishsim.Personality(*personality)
+			switch {
+			case p == "":
+				return nil
+			case !slices.Contains(redfishsim.Personalities, p):
+				return fmt.Errorf("-personality %s: there is %v", p, redfishsim.Personalities)
+			}
+			return redfishsim.Prepare(dir, p)
+		},
+		Open: func(dir string, onExit func()) (simserver.Served, http.Handler, tls.Certificate, error) {
+			machine, certificate, err := redfishsim.Open(dir)
+			return machine, redfishsim.Controlled(machine, onExit), certificate, err
+		},
 	}
-	if err := run(*dir, *personality, *listen, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "redfishsim:", err)
-		os.Exit(1)
-	}
-}
-
-func run(dir, personality, address string, out io.Writer) error {
-	if _, err := os.Stat(dir); personality != "" && errors.Is(err, fs.ErrNotExist) {
-		p := redfishsim.Personality(personality)
-		if !slices.Contains(redfishsim.Personalities, p) {
-			return fmt.Errorf("-personality %s: there is %v", personality, redfishsim.Personalities)
-		}
-		if err := redfishsim.Prepare(dir, p); err != nil {
-			return err
-		}
-	}
-	machine, certificate, err := redfishsim.Open(dir)
-	if err != nil {
-		return err
-	}
-	listener, err := simserver.Listen(dir, address)
-	if err != nil {
-		return err
-	}
-	killed := func() {
-		// As kill -9 from outside: nothing else is done. The signal cannot be caught, so
-		// the only error is that of a process that does not exist.
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	}
-	stop := redfishsim.Serve(machine, redfishsim.Controlled(machine, killed), listener, certificate)
-	defer stop()
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
-	fmt.Fprintf(out, "ready https://%s/redfish/v1/\n", listener.Addr())
-	<-ended
-	return nil
+	os.Exit(command.Run(os.Stdout, os.Stderr))
 }
