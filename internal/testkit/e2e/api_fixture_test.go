@@ -201,6 +201,31 @@ func (a Answer) requireFault(t testing.TB, status int, code device.Code) {
 	require.NotEmpty(t, *fault.Error.Remedy, a.Body)
 }
 
+const operatorToken = "operator-token-of-the-tests-0123456789"
+
+// tokenFile writes a file of static tokens: an operator and a reader.
+func (s *Site) tokenFile(t testing.TB) string {
+	t.Helper()
+	return s.writeFile(t, "tokens.yaml", fmt.Sprintf(`- {user: olga, roles: [admin], token: %q}
+- {user: rita, roles: [reader], token: "reader-token-of-the-tests-0123456789ab"}
+`, operatorToken))
+}
+
+// ServeAPI runs a control worker that serves the API on a free port to the users of the
+// token file.
+func (s *Site) ServeAPI(t testing.TB, env ...string) (*Worker, Caller) {
+	t.Helper()
+	ports, err := proc.FreePorts(0)
+	require.NoError(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	w := s.Run(t, "control", append(env, "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+s.tokenFile(t))...)
+	// Each request has a connection of its own: none is repeated by the client's library.
+	c := Caller{URL: "http://" + address, Token: operatorToken,
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	c.AwaitReady(t)
+	return w, c
+}
+
 // AwaitReady waits until the API takes requests for changes.
 func (c Caller) AwaitReady(t testing.TB) {
 	t.Helper()
