@@ -299,12 +299,3 @@ func (p *place) settled(ctx context.Context, id string) (at position, err error)
 	})
 	return at, err
 }
-
-// positions are the ends of the devices' histories, once they are idle.
-func (p *place) positions(ctx context.Context, ids []string) ([]position, error) {
-	all := make([]position, len(ids))
-	return all, parallel(len(ids), len(ids), func(n int) (err error) {
-		all[n], err = p.settled(ctx, ids[n])
-		return err
-	})
-}

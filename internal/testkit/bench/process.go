@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"burnish/internal/testkit/must"
 )
 
 // running is a process that is measured.
@@ -61,43 +63,29 @@ func parseStat(text string) (group int, used time.Duration, err error) {
 }
 
 // peakMemory is the most resident memory of a process since the last call, in MiB.
-func peakMemory(p running) (float64, error) {
+func peakMemory(p running) (mib float64) {
 	dir := fmt.Sprintf("/proc/%d/", p.PID())
-	text, err := os.ReadFile(dir + "status")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	var kib float64
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		return 0, fmt.Errorf("VmHWM of %sstatus: %w", dir, err)
-	}
-	return kib / 1024, os.WriteFile(dir+"clear_refs", []byte("5"), 0)
+	_, rest, _ := strings.Cut(string(must.Get(os.ReadFile(dir+"status"))), "VmHWM:")
+	_, err := fmt.Sscan(rest, &mib)
+	must.Be(err == nil, "VmHWM of %sstatus: %w", dir, err)
+	must.Do(os.WriteFile(dir+"clear_refs", []byte("5"), 0))
+	return mib / 1024
 }
 
 // memoryAbove is how many MiB of resident memory a process takes for something, above what it had.
-func memoryAbove(p running, do func() error) (float64, error) {
-	before, err := peakMemory(p)
-	if err == nil {
-		err = do()
-	}
-	if err != nil {
-		return 0, err
-	}
-	after, err := peakMemory(p)
-	return after - before, err
+func memoryAbove(p running, do func()) float64 {
+	before := peakMemory(p)
+	do()
+	return peakMemory(p) - before
 }
 
 // loadAverage is the machine's load over the last minute, which says how noisy the figures are. It is
 // infinite where it is not known.
 func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return math.Inf(1)
-	}
 	one, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(one, 64)
-	if err != nil {
+	load, err2 := strconv.ParseFloat(one, 64)
+	if err != nil || err2 != nil {
 		return math.Inf(1)
 	}
 	return load
