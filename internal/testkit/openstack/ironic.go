@@ -50,8 +50,7 @@ type Ironic struct {
 var ironicClient = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 
 // ironicConf is for a database and ports of its own: no authentication, and logs with warnings only.
-// No limit of how much is done at once stands in the way of a hundred nodes. The two clean steps that
-// it switches on are those of nodes which have the fake interfaces for BIOS and RAID.
+// No limit of how much is done at once stands in the way of a hundred nodes.
 const ironicConf = `[DEFAULT]
 auth_strategy = noauth
 state_path = %[1]s
@@ -62,7 +61,7 @@ host = 127.0.0.1
 my_ip = 127.0.0.1
 rpc_transport = json-rpc
 enabled_hardware_types = fake-hardware
-enabled_bios_interfaces = no-bios,fake
+enabled_bios_interfaces = no-bios
 enabled_boot_interfaces = fake
 enabled_console_interfaces = no-console
 enabled_deploy_interfaces = fake
@@ -70,7 +69,7 @@ enabled_inspect_interfaces = no-inspect
 enabled_management_interfaces = fake
 enabled_network_interfaces = noop
 enabled_power_interfaces = fake
-enabled_raid_interfaces = no-raid,fake
+enabled_raid_interfaces = no-raid
 enabled_rescue_interfaces = no-rescue
 enabled_storage_interfaces = noop
 enabled_vendor_interfaces = no-vendor
@@ -86,8 +85,6 @@ automated_clean = true
 workers_pool_size = 300
 max_concurrent_clean = 1000
 max_concurrent_deploy = 1000
-clean_step_priority_override = bios.factory_reset:20
-clean_step_priority_override = raid.delete_configuration:10
 [database]
 connection = sqlite:///%[4]s
 [oslo_concurrency]
@@ -192,16 +189,12 @@ func (n Node) Failed() error {
 
 const nodeFields = "?fields=uuid,provision_state,reservation,last_error"
 
-// NewNode creates a node of fake hardware in state enroll. With steps its cleans have two steps,
-// those of the fake interfaces for BIOS and RAID; without, none: the others have no step of their own.
-func (i *Ironic) NewNode(ctx context.Context, name string, steps bool) (Node, error) {
+// NewNode creates a node of fake hardware in state enroll. Its cleans have no step.
+func (i *Ironic) NewNode(ctx context.Context, name string) (n Node, err error) {
 	in := map[string]string{"name": name, "driver": "fake-hardware", "bios_interface": "no-bios",
 		"raid_interface": "no-raid"}
-	if steps {
-		in["bios_interface"], in["raid_interface"] = "fake", "fake"
-	}
-	var n Node
-	return n, i.ask(ctx, http.MethodPost, "/v1/nodes", in, &n)
+	err = i.ask(ctx, http.MethodPost, "/v1/nodes", in, &n)
+	return n, err
 }
 
 // Node reads one node.

@@ -9,18 +9,15 @@
 //	<!-- observations:begin -->
 //	<!-- observations:end -->
 //
-// so that the page always shows what the code decides. With -check it changes nothing,
-// and ends with 1 and one line where the page is stale.
+// so that the page always shows what the code decides.
 //
-// usage: docs [-check] PAGE
+// usage: docs PAGE
 package main
 
 //go:generate go run . ../../../../docs/states.md
 
 import (
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -28,48 +25,26 @@ import (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stderr))
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: docs PAGE")
+		os.Exit(2)
+	}
+	if err := update(os.Args[1]); err != nil {
+		fmt.Fprintf(os.Stderr, "docs: %s: %v\n", os.Args[1], err)
+		os.Exit(1)
+	}
 }
 
-// run is the whole program but for the process: it returns the exit code, 1 where
-// the page is stale or cannot be written, 2 for wrong usage.
-func run(args []string, problems io.Writer) int {
-	flags := flag.NewFlagSet("docs", flag.ContinueOnError)
-	flags.SetOutput(problems)
-	check := flags.Bool("check", false, "change nothing; fail if the page is stale")
-	if err := flags.Parse(args); err != nil {
-		return 2
-	}
-	if flags.NArg() != 1 {
-		fmt.Fprintln(problems, "usage: docs [-check] PAGE")
-		return 2
-	}
-	if err := update(flags.Arg(0), *check); err != nil {
-		fmt.Fprintf(problems, "docs: %v\n", err)
-		return 1
-	}
-	return 0
-}
-
-func update(page string, check bool) error {
-	info, err := os.Stat(page)
-	if err != nil {
-		return err
-	}
+func update(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
 	fresh, err := rewrite(string(text))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", page, err)
-	case fresh == string(text):
-		return nil
-	case check:
-		return fmt.Errorf("%s: the tables are stale: run `make docs`", page)
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(page, []byte(fresh), info.Mode().Perm())
+	return os.WriteFile(page, []byte(fresh), 0o644)
 }
 
 // rewrite gives the text with each table between its markers, of which there must be one

@@ -13,13 +13,7 @@ import (
 // comment cites is on a page.
 func TestEveryRequirementHasATest(t *testing.T) {
 	const root = "../../../.."
-	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
-	require.NoError(t, err)
-	safety, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
-	require.NoError(t, err)
-	cited, err := citations(root)
-	require.NoError(t, err)
-	_, err = rewrite(string(page), string(safety), cited)
+	_, err := rewritten(root, filepath.Join(root, "docs", "requirements.md"))
 	require.NoError(t, err)
 }
 
@@ -47,17 +41,15 @@ func project(t *testing.T, page, rules, test string) string {
 
 func TestThePageNamesTheTests(t *testing.T) {
 	root := project(t, somePage, someRules, someTest)
-	var problems strings.Builder
-	require.Equal(t, 1, run([]string{"-check", root}, &problems), "the page has no tests yet")
-	require.Contains(t, problems.String(), "stale")
-	problems.Reset()
-	require.Equal(t, 0, run([]string{root}, &problems), problems.String())
+	require.NoError(t, update(root))
 	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
 	require.NoError(t, err)
 	require.Contains(t, string(page), "| S0.1 | first | `p.TestIt` |\n| S0.2 | second | planned: later |\n")
 	require.Contains(t, string(page), "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | "+
 		"planned |\n")
-	require.Equal(t, 0, run([]string{"-check", root}, &problems), problems.String())
+	again, err := rewritten(root, filepath.Join(root, "docs", "requirements.md"))
+	require.NoError(t, err)
+	require.Equal(t, string(page), again, "a second run changes nothing")
 }
 
 // A row names tests of whole programs last.
@@ -77,15 +69,7 @@ func TestMistakesAreRefused(t *testing.T) {
 		"no place for all": {"| S0.1 | first |  |\n", someRules, someTest, "want one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var problems strings.Builder
-			require.Equal(t, 1, run([]string{project(t, c.page, c.rules, c.test)}, &problems))
-			require.Contains(t, problems.String(), c.want)
+			require.ErrorContains(t, update(project(t, c.page, c.rules, c.test)), c.want)
 		})
 	}
-}
-
-func TestWrongUse(t *testing.T) {
-	var problems strings.Builder
-	require.Equal(t, 2, run(nil, &problems))
-	require.Contains(t, problems.String(), "usage: requirements [-check] ROOT")
 }
