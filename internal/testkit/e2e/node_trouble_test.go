@@ -11,7 +11,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/redfishsim"
-	"burnish/workflows/contract"
 )
 
 // nodeTrouble is what is wrong with a server when its clean begins, or in the middle of it.
