@@ -82,7 +82,8 @@ func (n *notified) round(ctx context.Context) (values, error) {
 	must.Do(errors.Join(n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.novaHost)),
 		n.await(ctx, n.id, device.Available)))
 	var first time.Duration
-	found := must.Get(n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool { // the run may have ended with the clean
+	// The run may have ended with the clean.
+	found := must.Get(n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool {
 		first = firstStep(events, contract.HostQueue(n.Host), sent)
 		return first > 0
 	}))

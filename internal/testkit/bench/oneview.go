@@ -101,8 +101,7 @@ func (b *bench) oneview(ctx context.Context) {
 	servers, binds := scale(b, 10000, 1000), scale(b, 30, 10)
 	p := b.startPool(ctx, servers)
 	plain := must.Get(p.enrollFake(ctx, "plain")) // in no pool
-	measure := func(times int) []float64 { return must.Get(p.binds(ctx, plain, times)) }
-	measure(binds) // warm up
+	p.binds(ctx, plain, binds)                    // warm up
 	b.progress("oneview: the first round of %d servers", servers)
 	requests := len(p.rack.Requests())
 	used := memoryAbove(p.worker, func() { p.round(ctx) })
@@ -119,9 +118,9 @@ func (b *bench) oneview(ctx context.Context) {
 	}
 	b.progress("oneview: binds, with and without rounds")
 	var busy []float64
-	idle := measure(binds)
-	p.duringRounds(ctx, func() { busy = measure(2 * binds) })
-	idle = append(idle, measure(binds)...)
+	idle := p.binds(ctx, plain, binds)
+	p.duringRounds(ctx, func() { busy = p.binds(ctx, plain, 2*binds) })
+	idle = append(idle, p.binds(ctx, plain, binds)...)
 	taken := map[string]bool{}
 	for i := range takenServers {
 		n := i * servers / takenServers

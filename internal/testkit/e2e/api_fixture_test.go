@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -247,21 +246,6 @@ func (s *Site) events(t testing.TB, name string) string {
 	s.awaitIdle(t, name)
 	info := s.Describe(t, name).GetWorkflowExecutionInfo()
 	return fmt.Sprintf("%d of %s", info.GetHistoryLength(), info.GetExecution().GetRunId())
-}
-
-// atOnce calls f so many times at the same moment, and gives the answers.
-func atOnce[T any](n int, f func(i int) T) []T {
-	all, start := make([]T, n), make(chan struct{})
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() {
-			<-start
-			all[i] = f(i)
-		})
-	}
-	close(start)
-	group.Wait()
-	return all
 }
 
 // writeFile writes a private file of the site, and gives its path.

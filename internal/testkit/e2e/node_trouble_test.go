@@ -133,19 +133,3 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 		s.awaitAvailable(t, name, time.Minute)
 	})
 }
-
-// failures are a request of each step that the BMC refuses once. Each step has a session of its
-// own: those that only read are found by its number.
-var failures = []struct {
-	step  string
-	fault redfishsim.Fault
-}{
-	{"security_check", redfishsim.Fault{Login: 1, Method: http.MethodGet, Path: "*/TaskService/Tasks"}},
-	{"erase_drives", redfishsim.Fault{Method: http.MethodPost, Path: "*SecureErase"}},
-	{"verify", redfishsim.Fault{Login: 3, Method: http.MethodGet, Path: "*/Drives/*"}},
-	{"firmware_reflash", redfishsim.Fault{Method: http.MethodPost, Path: "/redfish/v1/UpdateService/*"}},
-	{"verify_firmware", redfishsim.Fault{Login: 5, Method: http.MethodGet, Path: "*/FirmwareInventory"}},
-	{"bios_reset", redfishsim.Fault{Method: http.MethodPost, Path: "*Bios.ResetBios"}},
-	{"bios_apply", redfishsim.Fault{Method: http.MethodPatch, Path: "*/Bios/Settings"}},
-	{"verify_properties", redfishsim.Fault{Login: 8, Method: http.MethodGet, Path: "*/PCIeDevices/*"}},
-}
