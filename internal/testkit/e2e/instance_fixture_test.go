@@ -59,17 +59,16 @@ func (f *fleet) host(t testing.TB) *fleetHost {
 // small is the size of a fleet's devices.
 const small = 64 << 10
 
-// enroll takes NVMe drives of the host into service, with these settings beside the size and
-// the serial, which is the name in capitals. It returns when all are available.
-func (h *fleetHost) enroll(t testing.TB, settings string, names ...string) []Device {
+// enroll takes NVMe drives of the host into service, whose serial is the name in capitals. It returns
+// when all are available.
+func (h *fleetHost) enroll(t testing.TB, names ...string) []Device {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("devices:\n")
 	var all []Device
 	for _, name := range names {
 		fmt.Fprintf(&text, "  - {name: %q, host: %s, driver: fake, type: NVME, provide: true, set: {size: %d, serial: "+
-			"%s%s}}\n",
-			name, h.Host, small, strings.ToUpper(name), settings)
+			"%s}}\n", name, h.Host, small, strings.ToUpper(name))
 		d := Device(h.fleet.FakeDevice(name, small))
 		d.Path = filepath.Join(h.StateDir, "fake", name, "contents")
 		all = append(all, d)

@@ -230,9 +230,3 @@ func (s *nodeSite) awaitAvailable(t testing.TB, name string, within time.Duratio
 	s.requireClean(t, name)
 	return v
 }
-
-// eachNode does something with several servers at once.
-func (s *nodeSite) eachNode(t *testing.T, names []string, do func(name string)) {
-	t.Helper()
-	each(t, names, func(_ int, name string) { do(name) })
-}

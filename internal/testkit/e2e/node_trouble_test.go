@@ -95,7 +95,7 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 		name := fmt.Sprintf("node%d", i+1)
 		names, trouble[name] = append(names, name), one
 	}
-	s.eachNode(t, names, func(name string) {
+	each(t, names, func(_ int, name string) {
 		s.enroll(t, name, "--provide")
 		s.awaitAvailable(t, name, time.Minute)
 		one, n := trouble[name], s.nodes[name]

@@ -1,12 +1,9 @@
 package openstack
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -218,36 +215,13 @@ func (i *Ironic) Provision(ctx context.Context, uuid, target string) error {
 
 // ask sends one request and reads its answer into out.
 func (i *Ironic) ask(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(text)
+	status, text, err := request(ctx, ironicClient, method, i.URL+path,
+		map[string]string{"X-OpenStack-Ironic-API-Version": "1.80", "Content-Type": "application/json"}, in, out)
+	if err == nil && status >= http.StatusMultipleChoices {
+		err = fmt.Errorf("%d %s", status, text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, i.URL+path, body)
 	if err != nil {
-		return err
-	}
-	request.Header.Set("X-OpenStack-Ironic-API-Version", "1.80")
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := ironicClient.Do(request)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(answer.Body)
-	if err = errors.Join(err, answer.Body.Close()); err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	if answer.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("%s %s: %s: %s", method, path, answer.Status, text)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", method, path, err, text)
 	}
 	return nil
 }
