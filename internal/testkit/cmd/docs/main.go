@@ -1,24 +1,26 @@
-// Command docs writes the two tables of internal/device into a page. The picture and the
-// first table replace what stands between the lines
+// Command docs writes the generated parts of two pages. Into docs/states.md it writes the tables of
+// internal/device, so that the page always shows what the code decides: the picture and the first
+// table replace what stands between the lines
 //
 //	<!-- states:begin -->
 //	<!-- states:end -->
 //
-// and the second table what stands between
+// and the second table what stands between those of observations. Into docs/requirements.md it writes
+// the tests: the page lists each requirement by number and sentence, the tests are found by the
+// numbers that they cite in their comments. It refuses a page on which a requirement has neither a
+// test nor a note that says why (a row whose last cell begins with "planned" or with a link to the
+// documentation that satisfies it), and a comment that cites a number which no page lists.
 //
-//	<!-- observations:begin -->
-//	<!-- observations:end -->
-//
-// so that the page always shows what the code decides.
-//
-// usage: docs PAGE
+// usage: docs ROOT
 package main
 
-//go:generate go run . ../../../../docs/states.md
+//go:generate go run . ../../../..
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"burnish/internal/device"
@@ -26,35 +28,39 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: docs PAGE")
+		fmt.Fprintln(os.Stderr, "usage: docs ROOT")
 		os.Exit(2)
 	}
-	if err := update(os.Args[1]); err != nil {
-		fmt.Fprintf(os.Stderr, "docs: %s: %v\n", os.Args[1], err)
+	root := os.Args[1]
+	if err := errors.Join(
+		update(filepath.Join(root, "docs", "states.md"), statesPage),
+		update(filepath.Join(root, "docs", "requirements.md"), func(page string) (string, error) {
+			return requirementsPage(root, page)
+		})); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
 		os.Exit(1)
 	}
 }
 
-func update(page string) error {
-	text, err := os.ReadFile(page)
+func update(path string, rewrite func(page string) (string, error)) error {
+	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	fresh, err := rewrite(string(text))
+	fresh, err := rewrite(string(page))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.WriteFile(page, []byte(fresh), 0o644)
+	return os.WriteFile(path, []byte(fresh), 0o644)
 }
 
-// rewrite gives the text with each table between its markers, of which there must be one
-// pair.
-func rewrite(text string) (string, error) {
-	text, err := between(text, "states", "```mermaid\n"+device.Mermaid()+"```\n\n"+device.Markdown())
+// statesPage gives the page with each table between its markers, of which there must be one pair.
+func statesPage(page string) (string, error) {
+	page, err := between(page, "states", "```mermaid\n"+device.Mermaid()+"```\n\n"+device.Markdown())
 	if err != nil {
 		return "", err
 	}
-	return between(text, "observations", device.ObservationMarkdown())
+	return between(page, "observations", device.ObservationMarkdown())
 }
 
 // between puts the content between two markers.

@@ -16,7 +16,7 @@ const (
 )
 
 func TestThePageShowsBothTables(t *testing.T) {
-	got, err := rewrite(stale)
+	got, err := statesPage(stale)
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(got, "# Title\n\nBefore.\n\n<!-- states:begin -->\n"), got)
 	require.True(t, strings.HasSuffix(got, "<!-- observations:end -->\n\nAfter.\n"), got)
@@ -25,7 +25,7 @@ func TestThePageShowsBothTables(t *testing.T) {
 	require.Contains(t, got, "<!-- states:end -->\n\nBetween.\n\n<!-- observations:begin -->\n\n"+
 		device.ObservationMarkdown()+"\n")
 	require.Contains(t, got, "\n```mermaid\n"+device.Mermaid()+"```\n")
-	again, err := rewrite(got)
+	again, err := statesPage(got)
 	require.NoError(t, err)
 	require.Equal(t, got, again, "a second run changes nothing")
 }
@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		"two sections": {stale + stale, "want one line <!-- states:begin -->"},
 		"end first":    {"<!-- states:end -->\n<!-- states:begin -->\n", "stands before"},
 	} {
-		_, err := rewrite(tt.page)
+		_, err := statesPage(tt.page)
 		require.ErrorContains(t, err, tt.says, name)
 	}
 }

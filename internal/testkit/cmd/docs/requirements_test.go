@@ -13,7 +13,9 @@ import (
 // comment cites is on a page.
 func TestEveryRequirementHasATest(t *testing.T) {
 	const root = "../../../.."
-	_, err := rewritten(root, filepath.Join(root, "docs", "requirements.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
+	require.NoError(t, err)
+	_, err = requirementsPage(root, string(page))
 	require.NoError(t, err)
 }
 
@@ -27,29 +29,28 @@ const (
 	someTest  = "package p\n\n// It holds.\n//\n// S0.1, F1\nfunc TestIt(t *testing.T) {}\n"
 )
 
-// project writes a page, rules and one test file into a folder of its own.
-func project(t *testing.T, page, rules, test string) string {
+// project writes rules and one test file into a folder of its own.
+func project(t *testing.T, rules, test string) string {
 	t.Helper()
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "docs"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "p"), 0o755))
-	for name, text := range map[string]string{"docs/requirements.md": page, "docs/safety.md": rules, "p/p_test.go": test} {
+	for name, text := range map[string]string{"docs/safety.md": rules, "p/p_test.go": test} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	return root
 }
 
 func TestThePageNamesTheTests(t *testing.T) {
-	root := project(t, somePage, someRules, someTest)
-	require.NoError(t, update(root))
-	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
+	root := project(t, someRules, someTest)
+	page, err := requirementsPage(root, somePage)
 	require.NoError(t, err)
-	require.Contains(t, string(page), "| S0.1 | first | `p.TestIt` |\n| S0.2 | second | planned: later |\n")
-	require.Contains(t, string(page), "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | "+
+	require.Contains(t, page, "| S0.1 | first | `p.TestIt` |\n| S0.2 | second | planned: later |\n")
+	require.Contains(t, page, "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | "+
 		"planned |\n")
-	again, err := rewritten(root, filepath.Join(root, "docs", "requirements.md"))
+	again, err := requirementsPage(root, page)
 	require.NoError(t, err)
-	require.Equal(t, string(page), again, "a second run changes nothing")
+	require.Equal(t, page, again, "a second run changes nothing")
 }
 
 // A row names tests of whole programs last.
@@ -69,7 +70,8 @@ func TestMistakesAreRefused(t *testing.T) {
 		"no place for all": {"| S0.1 | first |  |\n", someRules, someTest, "want one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.ErrorContains(t, update(project(t, c.page, c.rules, c.test)), c.want)
+			_, err := requirementsPage(project(t, c.rules, c.test), c.page)
+			require.ErrorContains(t, err, c.want)
 		})
 	}
 }
