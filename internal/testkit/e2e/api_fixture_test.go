@@ -44,9 +44,8 @@ func newAPI(t *testing.T, env ...string) *API {
 	for name, value := range a.Keystone.AddUser(t, "burnish", "admin").Environment() {
 		env = append(env, name+"="+value)
 	}
-	ports, err := proc.FreePorts(0)
+	address, err := proc.FreeAddress()
 	require.NoError(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	a.URL = "http://" + address
 	a.Keystone.RegisterService(t, "accelerator", a.URL)
 	a.Control = a.Run(t, "control", append(env, "BURNISH_API_KEY="+a.apiKey(t), "BURNISH_API_ADDRESS="+address)...)
@@ -214,9 +213,8 @@ func (s *Site) tokenFile(t testing.TB) string {
 // token file.
 func (s *Site) ServeAPI(t testing.TB, env ...string) (*Worker, Caller) {
 	t.Helper()
-	ports, err := proc.FreePorts(0)
+	address, err := proc.FreeAddress()
 	require.NoError(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	w := s.Run(t, "control", append(env, "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+s.tokenFile(t))...)
 	// Each request has a connection of its own: none is repeated by the client's library.
 	c := Caller{URL: "http://" + address, Token: operatorToken,

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
@@ -24,7 +23,6 @@ const latestDocument = "/openstack/latest/meta_data.json"
 // fleet is a site whose control worker serves guests, with hosts of their own state directories.
 type fleet struct {
 	*Site
-	Control *Worker
 	Service metadataService
 }
 
@@ -32,11 +30,9 @@ type fleet struct {
 func newFleet(t testing.TB, env ...string) *fleet {
 	t.Helper()
 	f := &fleet{Site: newSite(t)}
-	address, err := proc.FreeAddress()
-	require.NoError(t, err)
-	f.Service = metadataService{"http://" + address}
-	f.Control = f.Run(t, "control", append(env, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+
-		f.writeFile(t, "metadata.secret", metadataSecret+"\n"))...)
+	service, more := f.metadataService(t)
+	f.Service = service
+	f.Run(t, "control", append(env, more...)...)
 	return f
 }
 
