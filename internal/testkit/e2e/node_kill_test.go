@@ -120,7 +120,7 @@ func killAtEachKind(t *testing.T, site *Site, v victim) {
 	s := newNodeSite(t, site, slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(all)))
 	w := s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
 	names := slices.Sorted(maps.Keys(s.nodes))
-	before := make([]redfishsim.State, len(names))
+	before, faulted := make([]redfishsim.State, len(names)), make([]int, len(names))
 	each(t, names, func(i int, name string) {
 		s.enroll(t, name)
 		s.awaitNoSession(t, name)
@@ -129,12 +129,16 @@ func killAtEachKind(t *testing.T, site *Site, v victim) {
 		before[i] = one.state(t)
 		counts, err := one.BMC.Counts()
 		require.NoError(t, err)
+		faulted[i] = counts.Faulted
 		require.NoError(t, one.BMC.Inject(all[i].fault()))
-		_, err = s.Workflows().Do(t.Context(), name, contract.VerbProvide, contract.ReasonInput{})
+	})
+	each(t, names, func(i int, name string) {
+		one := s.nodes[name]
+		_, err := s.Workflows().Do(t.Context(), name, contract.VerbProvide, contract.ReasonInput{})
 		require.NoError(t, err)
 		Await(t, 2*time.Minute, fmt.Sprintf("%s to come to %s", name, all[i]), func() (bool, string) {
 			now, err := one.BMC.Counts()
-			return err == nil && now.Faulted > counts.Faulted, fmt.Sprint(now, err)
+			return err == nil && now.Faulted > faulted[i], fmt.Sprint(now, err)
 		})
 		if v == theBMC {
 			_, err := one.BMC.Wait(time.Minute)
