@@ -53,18 +53,24 @@ func (d *demo) play(ctx context.Context, target string) {
 					fmt.Printf("  left out: %s\n", why)
 					return
 				}
-				must.Do(errors.Join(must.Try(func() { d.turnLoopOver(ctx, l) }), l.close()))
+				d.turnLoopOver(ctx, l)
 			}},
 		{"Another user of a shared pool takes a server and frees it; Burnish notices both, and cleans it before a tenant gets it", d.shareServer},
 		{"A device whose step fails waits for its operator, burned; the operator's clean repairs it", d.repair},
 		{"Any Temporal client may trigger a clean, with a raw signal", d.cleanBySignal},
 		{"Everything is clean and back in the offer", d.checkAll},
 	}
-	for i, c := range chapters {
-		fmt.Printf("\n%d. %s.\n\n", i+1, c.title)
-		err := must.Try(func() { c.play(ctx) })
-		must.Be(err == nil, "chapter %d: %w", i+1, err)
+	err := must.Try(func() {
+		for i, c := range chapters {
+			fmt.Printf("\n%d. %s.\n\n", i+1, c.title)
+			err := must.Try(func() { c.play(ctx) })
+			must.Be(err == nil, "chapter %d: %w", i+1, err)
+		}
+	})
+	if l != nil {
+		err = errors.Join(err, l.close())
 	}
+	must.Do(err)
 }
 
 // addOwn adds the operator's own file to the tenants' files.
