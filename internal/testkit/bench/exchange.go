@@ -169,7 +169,7 @@ func pathOf(uri string) string {
 
 // changing are the properties of an answer that differ from look to look, and say nothing about the
 // state: times, percentages and versions of the resource.
-var changing = regexp.MustCompile(`(?i)"[^"]*(time|percent|etag)[^"]*":\s*("[^"]*"|[^,}\]]*),?\s*`)
+var changing = regexp.MustCompile(`(?i)"[^"]*(time|percent|etag)[^"]*":\s*("(?:\\.|[^"\\])*"|[^,}\]]*),?\s*`)
 
 // sameState: two answers say the same but for what changes.
 func sameState(a, b []byte) bool {
