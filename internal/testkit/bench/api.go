@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,6 +16,7 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -45,41 +45,26 @@ type apiUser struct {
 }
 
 // startAPI starts a worker with the API, and its devices.
-func (b *bench) startAPI(ctx context.Context) (*apiUser, error) {
-	dir, err := b.folder("api")
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) startAPI(ctx context.Context) *apiUser {
+	dir := must.Get(b.folder("api"))
 	tokens := "tokens:\n"
 	for i := range apiReaders {
 		tokens += fmt.Sprintf("- {user: reader%d, roles: [admin], token: %s}\n", i, apiToken(i))
 	}
 	file := filepath.Join(dir, "tokens.yaml")
-	if err := os.WriteFile(file, []byte(tokens), 0o600); err != nil {
-		return nil, err
-	}
-	address, err := proc.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
+	must.Do(os.WriteFile(file, []byte(tokens), 0o600))
+	address := must.Get(proc.FreeAddress())
 	u := &apiUser{
 		url: "http://" + address, idle: scale(b, 10000, 1000),
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: apiReaders}},
 	}
 	b.atEnd(func() error { u.http.CloseIdleConnections(); return nil })
-	u.place, err = b.installation(ctx, "api-server", noSweep, "BURNISH_DRIVERS=fake", "BURNISH_API_ADDRESS="+address,
-		"BURNISH_API_TOKENS="+file)
-	if err != nil {
-		return nil, err
-	}
+	u.place = must.Get(b.installation(ctx, "api-server", noSweep, "BURNISH_DRIVERS=fake", "BURNISH_API_ADDRESS="+address,
+		"BURNISH_API_TOKENS="+file))
 	for i := range apiDevices {
-		id, err := u.enrollFake(ctx, realName(i))
-		if err != nil {
-			return nil, err
-		}
-		u.ids = append(u.ids, id)
+		u.ids = append(u.ids, must.Get(u.enrollFake(ctx, realName(i))))
 	}
-	return u, u.seed(ctx, u.idle, func(i int) (string, sdkclient.StartWorkflowOptions) {
+	u.seed(ctx, u.idle, func(i int) (string, sdkclient.StartWorkflowOptions) {
 		name := idleName(i)
 		return name, idleNode(name, fmt.Sprintf("rack%d", i%40), "SN-"+name, contract.StatusMemo{
 			Model: "PowerEdge R750", Vendor: "Dell Inc.", Driver: "redfish", CreatedAt: time.Now(),
@@ -90,6 +75,7 @@ func (b *bench) startAPI(ctx context.Context) (*apiUser, error) {
 			},
 		})
 	})
+	return u
 }
 
 func apiToken(reader int) string { return fmt.Sprintf("bench-token-of-reader-%d", reader) }
@@ -107,21 +93,19 @@ func idleNode(name, host, serial string, memo contract.StatusMemo) sdkclient.Sta
 // seed starts workflows of devices that no worker runs: what a listing reads of them is real. It
 // waits until all are listed.
 func (p *place) seed(ctx context.Context, n int,
-	node func(i int) (name string, options sdkclient.StartWorkflowOptions)) error {
+	node func(i int) (name string, options sdkclient.StartWorkflowOptions)) {
 	const queue = "burnish-bench-idle"
-	if err := parallel(50, n, func(i int) error {
+	must.Do(parallel(50, n, func(i int) error {
 		name, options := node(i)
 		options.TaskQueue = queue
 		_, err := p.sdk.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
 		return err
-	}); err != nil {
-		return err
-	}
+	}))
 	query := &workflowservice.CountWorkflowExecutionsRequest{Query: "TaskQueue = '" + queue + "' AND DeviceType = 'NODE'"}
-	return awaitNoError(ctx, time.Second, "all devices to be listed", func() (bool, string, error) {
+	must.Do(awaitNoError(ctx, time.Second, "all devices to be listed", func() (bool, string, error) {
 		found, err := p.sdk.CountWorkflow(ctx, query)
 		return found.GetCount() == int64(n), fmt.Sprintf("%d of %d", found.GetCount(), n), err
-	})
+	}))
 }
 
 // get reads one path as a reader.
@@ -141,73 +125,61 @@ func (u *apiUser) get(ctx context.Context, reader int, path string) (body []byte
 	return body, answer.StatusCode, err
 }
 
-// page reads one page, and returns the path of the next; "" after the last.
-func (u *apiUser) page(ctx context.Context, path string) (devices int, next string, err error) {
+// read is get with a good answer.
+func (u *apiUser) read(ctx context.Context, path string) []byte {
 	body, status, err := u.get(ctx, 0, path)
-	if err != nil || status != http.StatusOK {
-		return 0, "", fmt.Errorf("%s: %d %.200s: %w", path, status, body, err)
-	}
+	must.Be(err == nil && status == http.StatusOK, "%s: %d %.200s: %w", path, status, body, err)
+	return body
+}
+
+// page reads one page, and returns the path of the next; "" after the last.
+func (u *apiUser) page(ctx context.Context, path string) (devices int, next string) {
+	body := u.read(ctx, path)
 	var page struct {
 		Devices []struct{ UUID string } `json:"devices"`
 		Links   []struct{ Href string } `json:"devices_links"`
 	}
-	if err := json.Unmarshal(body, &page); err != nil {
-		return 0, "", err
-	}
+	must.Do(json.Unmarshal(body, &page))
 	if len(page.Links) > 0 {
 		next = page.Links[0].Href
 	}
-	return len(page.Devices), next, nil
+	return len(page.Devices), next
 }
 
 // allPages reads all pages, which must show all devices.
-func (u *apiUser) allPages(ctx context.Context, path string) error {
+func (u *apiUser) allPages(ctx context.Context, path string) {
 	found := 0
 	for path != "" {
-		n, next, err := u.page(ctx, path)
-		if err != nil {
-			return err
-		}
+		n, next := u.page(ctx, path)
 		found, path = found+n, next
 	}
-	if total := u.idle + apiDevices; found != total {
-		return fmt.Errorf("the pages show %d devices of %d", found, total)
-	}
-	return nil
+	total := u.idle + apiDevices
+	must.Be(found == total, "the pages show %d devices of %d", found, total)
 }
 
 // list is Temporal's own list of as many devices as a page has.
-func (u *apiUser) list(ctx context.Context) error {
-	found, err := u.sdk.ListWorkflow(ctx,
-		&workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})
-	if err == nil && len(found.GetExecutions()) != apiPage {
-		err = fmt.Errorf("a list of %d devices", len(found.GetExecutions()))
-	}
-	return err
+func (u *apiUser) list(ctx context.Context) {
+	n := len(must.Get(u.sdk.ListWorkflow(ctx,
+		&workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})).GetExecutions())
+	must.Be(n == apiPage, "a list of %d devices", n)
 }
 
 // first is the API's first page.
-func (u *apiUser) first(ctx context.Context) error {
-	_, _, err := u.page(ctx, fmt.Sprintf("/v2/devices?limit=%d", apiPage))
-	return err
+func (u *apiUser) first(ctx context.Context) {
+	u.page(ctx, fmt.Sprintf("/v2/devices?limit=%d", apiPage))
 }
 
-func (u *apiUser) query(ctx context.Context) error {
-	_, err := u.burnish.Query(ctx, realName(rand.IntN(apiDevices)))
-	return err
+func (u *apiUser) query(ctx context.Context) {
+	must.Get(u.burnish.Query(ctx, realName(rand.IntN(apiDevices))))
 }
 
-func (u *apiUser) show(ctx context.Context) error {
-	body, status, err := u.get(ctx, 0, "/v2/devices/"+contract.DeviceUUID(realName(rand.IntN(apiDevices))))
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("a device: %d %.200s", status, body)
-	}
-	return err
+func (u *apiUser) show(ctx context.Context) {
+	u.read(ctx, "/v2/devices/"+contract.DeviceUUID(realName(rand.IntN(apiDevices))))
 }
 
-// read has readers read pages and devices, one request after the other each, until stop is called. A
+// readers has readers read pages and devices, one request after the other each, until stop is called. A
 // request may be refused, but not fail.
-func (u *apiUser) read(ctx context.Context) (stop func() (answered int, err error)) {
+func (u *apiUser) readers(ctx context.Context) (stop func() (answered int)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
 		wait     sync.WaitGroup
@@ -235,69 +207,48 @@ func (u *apiUser) read(ctx context.Context) (stop func() (answered int, err erro
 			}
 		})
 	}
-	return func() (int, error) { cancel(); wait.Wait(); return answered, failed }
+	return func() int { cancel(); wait.Wait(); must.Do(failed); return answered }
 }
 
 // api measures the HTTP API of one control worker with a large fleet.
-func (b *bench) api(ctx context.Context) error {
-	u, err := b.startAPI(ctx)
-	if err != nil {
-		return err
-	}
+func (b *bench) api(ctx context.Context) {
+	u := b.startAPI(ctx)
 	b.progress("api: first pages and single devices of %d", u.idle)
 	all := []measurement{timed(u.first), timed(u.list), timed(u.show), timed(u.query)}
-	if _, err := interleave(ctx, 5, all...); err != nil { // warm up
-		return err
-	}
-	if _, err := peakMemory(u.worker); err != nil { // from here on
-		return err
-	}
-	got, err := interleave(ctx, scale(b, 60, 15), all...)
-	if err != nil {
-		return err
-	}
+	must.Get(interleave(ctx, 5, all...)) // warm up
+	peakMemory(u.worker)                 // from here on
+	got := must.Get(interleave(ctx, scale(b, 60, 15), all...))
 	b.progress("api: all pages")
-	used, err := memoryAbove(u.worker, func() error {
+	used := memoryAbove(u.worker, func() {
 		path := fmt.Sprintf("/v2/devices?limit=%d", apiLargest)
-		return errors.Join(u.allPages(ctx, path), u.allPages(ctx, path+"&sort=hostname:desc"))
+		u.allPages(ctx, path)
+		u.allPages(ctx, path+"&sort=hostname:desc")
 	})
-	if err != nil {
-		return err
-	}
 	b.add(
 		beyond("first page of the API beyond Temporal's own list, median", got[0][took], got[1][took], maxPageExtra),
 		beyond("  one device beyond the query, median", got[2][took], got[3][took], maxShowExtra),
 		single("  memory of the worker for all pages, above that for the first", "MiB", used).atMost(maxPagesMemory),
 	)
-	return b.bindsBesideReaders(ctx, u)
+	b.bindsBesideReaders(ctx, u)
 }
 
 // bindsBesideReaders measures binds without and with readers, in turns, so that whatever else the
 // machine does affects both.
-func (b *bench) bindsBesideReaders(ctx context.Context, u *apiUser) error {
+func (b *bench) bindsBesideReaders(ctx context.Context, u *apiUser) {
 	const atOnce = 10 // binds between two changes of the readers
 	b.progress("api: binds, with and without %d readers", apiReaders)
-	if _, err := u.binds(ctx, u.ids[0], scale(b, 30, 10)); err != nil { // warm up
-		return err
-	}
+	u.binds(ctx, u.ids[0], scale(b, 30, 10)) // warm up
 	var idle, busy []float64
 	reads := 0
 	for range scale(b, 8, 3) {
-		alone, err := u.binds(ctx, u.ids[0], atOnce)
-		if err != nil {
-			return err
-		}
-		stop := u.read(ctx)
-		beside, err := u.binds(ctx, u.ids[0], atOnce)
-		answered, failed := stop()
-		if err := errors.Join(err, failed); err != nil {
-			return err
-		}
-		idle, busy, reads = append(idle, alone...), append(busy, beside...), reads+answered
+		idle = append(idle, u.binds(ctx, u.ids[0], atOnce)...)
+		stop := u.readers(ctx)
+		err := must.Try(func() { busy = append(busy, u.binds(ctx, u.ids[0], atOnce)...) })
+		reads += stop()
+		must.Do(err)
 	}
 	b.note("api: %d devices in pages of %d; %d answers to %d readers during the binds", u.idle+apiDevices, apiPage,
 		reads, apiReaders)
 	name := fmt.Sprintf("  bind answered while %d read, median (baseline: without)", apiReaders)
 	b.add(compared(name, "ms", busy, idle).ratioAtMost(maxReadersRatio))
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/site"
 )
 
@@ -32,7 +33,7 @@ func scale[T any](b *bench, full, quick T) T {
 }
 
 // run measures one part, or all where only is "".
-func (b *bench) run(ctx context.Context, only string) error {
+func (b *bench) run(ctx context.Context, only string) {
 	b.note("%d processors, load %.2f at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %.2f at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
 	for _, p := range parts {
@@ -40,11 +41,9 @@ func (b *bench) run(ctx context.Context, only string) error {
 			continue
 		}
 		b.progress("%s", p.name)
-		if err := errors.Join(p.measure(b, ctx), b.stop()); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
+		err := errors.Join(must.Try(func() { p.measure(b, ctx) }), b.stop())
+		must.Be(err == nil, "%s: %w", p.name, err)
 	}
-	return nil
 }
 
 // atEnd has stop called at the end of the part.

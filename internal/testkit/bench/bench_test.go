@@ -4,20 +4,12 @@ import (
 	"bytes"
 	"context"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	updatepb "go.temporal.io/api/update/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
-	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -148,52 +140,4 @@ func TestFootprint(t *testing.T) {
 	require.NoError(t, checkBaseline(footprint{activities: 5, upserts: 5}))
 	_, turnovers = footprintOf(run[:5])
 	require.Zero(t, turnovers, "one bind is no whole turnover")
-}
-
-// The baseline turns over as the product does: an allocated device cannot be bound, and
-// a turnover has five upserts.
-func TestEntity(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute) // a busy machine may take longer than the usual 3 s, and than 1 s for a task
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	env.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
-	all := noSteps()
-	for _, name := range []string{
-		contract.ActivityEnsureProvider, contract.ActivityReserveForBind,
-		contract.ActivityEnsureReserved, contract.ActivityUnreserve,
-	} {
-		all[name] = func(_ context.Context, in contract.ReservationRequest) (device.Inventory, error) {
-			return device.Inventory{Generation: in.Generation + 1, Total: 1}, nil
-		}
-	}
-	for name, do := range all {
-		env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
-	}
-	upserts, ended := 0, false
-	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(mock.Arguments) { upserts++ }).Return(nil)
-	answers := &testsuite.TestUpdateCallback{
-		OnReject: func(err error) { require.NoError(t, err) }, OnAccept: func() {},
-		OnComplete: func(_ any, err error) { require.NoError(t, err) },
-	}
-	env.RegisterDelayedCallback(func() {
-		upserts = 0
-		env.UpdateWorkflow(contract.VerbBind.Update(), "1", answers, contract.BindInput{Instance: "i"})
-	}, time.Minute)
-	env.RegisterDelayedCallback(func() {
-		env.UpdateWorkflow(contract.VerbBind.Update(), "2", &testsuite.TestUpdateCallback{
-			OnReject: func(err error) { require.Error(t, err) },
-			OnAccept: func() { require.Fail(t, "an allocated device was bound") }, OnComplete: func(any, error) {},
-		}, contract.BindInput{Instance: "j"})
-		env.UpdateWorkflow(contract.VerbUnbind.Update(), "3", answers, contract.UnbindInput{Instance: "i"})
-	}, 2*time.Minute)
-	env.RegisterDelayedCallback(func() {
-		require.Equal(t, 5, upserts)
-		ended = true
-		env.CancelWorkflow()
-	}, 3*time.Minute)
-	env.ExecuteWorkflow(entityWorkflow, entity{Enrollment: contract.Enrollment{Name: "d", Host: "h"},
-		Queue: contract.Queue})
-	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
-	require.True(t, ended)
 }

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"burnish/internal/testkit/must"
 )
 
 const (
@@ -19,30 +21,20 @@ const (
 )
 
 // commands measures a command over many devices with a real worker: a file that enrolls 500.
-func (b *bench) commands(ctx context.Context) error {
+func (b *bench) commands(ctx context.Context) {
 	idle := loadAverage() < idleLoad*float64(runtime.NumCPU())
-	p, err := b.installation(ctx, "commands")
-	if err != nil {
-		return err
-	}
+	p := must.Get(b.installation(ctx, "commands"))
 	fleet := "devices:\n"
 	for i := range commandFleet {
 		fleet += fmt.Sprintf("  - {name: d%d, host: %s, driver: fake, set: {size: 64KiB}}\n", i, p.Host)
 	}
 	file := filepath.Join(p.Dir, "fleet.yaml")
-	if err := os.WriteFile(file, []byte(fleet), 0o600); err != nil {
-		return err
-	}
+	must.Do(os.WriteFile(file, []byte(fleet), 0o600))
 	began := time.Now()
-	out, err := p.Must(ctx, "enroll", "-f", file)
+	out := must.Get(p.Must(ctx, "enroll", "-f", file))
 	seconds := time.Since(began).Seconds()
-	if lines := strings.Count(out, "\n"); err == nil && lines != commandFleet {
-		err = fmt.Errorf("enroll printed %d lines, not one for each of %d devices", lines, commandFleet)
-	}
-	if err != nil {
-		return err
-	}
+	lines := strings.Count(out, "\n")
+	must.Be(lines == commandFleet, "enroll printed %d lines, not one for each of %d devices", lines, commandFleet)
 	b.add(single(fmt.Sprintf("`burnish enroll -f` of %d devices", commandFleet), "s", seconds).
 		bounded(fmt.Sprintf("≤ %d s on an idle machine", maxEnrollFile), seconds > maxEnrollFile, idle))
-	return nil
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
@@ -22,35 +22,22 @@ const (
 // disk measures the steps zero and verify on a file, by the real worker with its journal and
 // heartbeats, compared with dd on a file of the same size on the same file system; and the
 // worker's memory in several wipes at once.
-func (b *bench) disk(ctx context.Context) error {
-	p, err := b.installation(ctx, "disk", fmt.Sprintf("BURNISH_MAX_CLEANS_PER_HOST=%d", wipes))
-	if err != nil {
-		return err
-	}
+func (b *bench) disk(ctx context.Context) {
+	p := must.Get(b.installation(ctx, "disk", fmt.Sprintf("BURNISH_MAX_CLEANS_PER_HOST=%d", wipes)))
 	p.pollEvery = 200 * time.Millisecond // rarely, so that the cleans are not disturbed
 	size := scale[int64](b, 8<<30, 512<<20)
 	plain := filepath.Join(p.Files, "dd")
-	if err := allocate(ctx, plain, size); err != nil {
-		return err
-	}
-	id, err := p.enrollFile(ctx, "d0", size)
-	if err != nil {
-		return err
-	}
+	allocate(ctx, plain, size)
+	id := p.enrollFile(ctx, "d0", size)
 	rounds := scale(b, 9, 2)
 	b.progress("disk: %d rounds", rounds)
-	got, err := interleave(ctx, rounds, p.rates(id, size), func(ctx context.Context) (values, error) {
+	got := must.Get(interleave(ctx, rounds, p.rates(id, size), func(ctx context.Context) (values, error) {
 		began := time.Now()
-		if err := dd(ctx, size, "if=/dev/zero", "of="+plain, "oflag=direct", "conv=fsync,notrunc"); err != nil {
-			return nil, err
-		}
+		dd(ctx, size, "if=/dev/zero", "of="+plain, "oflag=direct", "conv=fsync,notrunc")
 		written := time.Now()
-		err := dd(ctx, size, "if="+plain, "of=/dev/null", "iflag=direct")
-		return ratesOf(size, written.Sub(began), time.Since(written)), err
-	})
-	if err != nil {
-		return err
-	}
+		dd(ctx, size, "if="+plain, "of=/dev/null", "iflag=direct")
+		return ratesOf(size, written.Sub(began), time.Since(written)), nil
+	}))
 	b.note("disk: a file of %d MiB, %d rounds; dd bs=4M, oflag=direct conv=fsync and iflag=direct", size>>20, rounds)
 	// A disk that is limited to so many bytes a second gives a read more of them after a slower write:
 	// both steps together are free of that.
@@ -58,14 +45,14 @@ func (b *bench) disk(ctx context.Context) error {
 		b.add(compared("rate of "+what+", a file (baseline: dd)", "MiB/s", got[0][what],
 			got[1][what]).ratioAtLeast(minDiskRatio))
 	}
-	return b.wipeMemory(ctx, p, scale[int64](b, 1<<30, 64<<20))
+	b.wipeMemory(ctx, p, scale[int64](b, 1<<30, 64<<20))
 }
 
 // rates measures the rates of the steps of a clean, by their own run time.
 func (p *place) rates(id string, size int64) measurement {
 	return func(ctx context.Context) (values, error) {
-		clean, err := p.cleaned(ctx, id)
-		return ratesOf(size, runTime(clean, "zero"), runTime(clean, "verify")), err
+		clean := p.cleaned(ctx, id)
+		return ratesOf(size, runTime(clean, "zero"), runTime(clean, "verify")), nil
 	}
 }
 
@@ -77,45 +64,32 @@ func ratesOf(size int64, zero, verify time.Duration) values {
 }
 
 // wipeMemory measures how much memory several wipes at once take.
-func (b *bench) wipeMemory(ctx context.Context, p *place, size int64) error {
+func (b *bench) wipeMemory(ctx context.Context, p *place, size int64) {
 	b.progress("disk: %d wipes at once", wipes)
-	ids := make([]string, wipes)
-	for n := range ids {
-		var err error
-		if ids[n], err = p.enrollFile(ctx, fmt.Sprintf("m%d", n), size); err != nil {
-			return err
-		}
-	}
-	used, err := memoryAbove(p.worker, func() error {
-		return parallel(wipes, wipes, func(n int) error {
-			_, err := p.cleaned(ctx, ids[n])
-			return err
-		})
+	ids := collect(1, wipes, func(n int) string { return p.enrollFile(ctx, fmt.Sprintf("m%d", n), size) })
+	used := memoryAbove(p.worker, func() {
+		collect(wipes, wipes, func(n int) contract.CleanSummary { return p.cleaned(ctx, ids[n]) })
 	})
 	b.add(single(fmt.Sprintf("worker's memory in %d wipes at once, above idle", wipes), "MiB", used).atMost(maxWipeMemory))
-	return err
 }
 
 // enrollFile enrolls a file of this size, all of whose blocks are allocated.
-func (p *place) enrollFile(ctx context.Context, name string, size int64) (id string, err error) {
+func (p *place) enrollFile(ctx context.Context, name string, size int64) (id string) {
 	d := p.FileDevice(name, size)
-	if err := allocate(ctx, d.Path, size); err != nil {
-		return "", err
-	}
-	return p.enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
+	allocate(ctx, d.Path, size)
+	return must.Get(p.enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
 		Name: name, Host: p.Host, Driver: d.Driver, Type: "DISK", Owner: device.OwnerSelf,
 		Settings: map[string]string{"path": d.Path},
-	}})
+	}}))
 }
 
 // allocate writes a file whose blocks are all allocated.
-func allocate(ctx context.Context, path string, size int64) error {
-	return dd(ctx, size, "if=/dev/zero", "of="+path, "oflag=direct", "conv=fsync")
+func allocate(ctx context.Context, path string, size int64) {
+	dd(ctx, size, "if=/dev/zero", "of="+path, "oflag=direct", "conv=fsync")
 }
 
-func dd(ctx context.Context, size int64, args ...string) error {
+func dd(ctx context.Context, size int64, args ...string) {
 	const block = 4 << 20
 	args = append(args, "bs=4M", fmt.Sprintf("count=%d", size/block), "status=none")
-	r, err := proc.Run(exec.CommandContext(ctx, "dd", args...))
-	return errors.Join(err, r.Err())
+	must.Do(must.Get(proc.Run(exec.CommandContext(ctx, "dd", args...))).Err())
 }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"burnish/internal/testkit/must"
 )
 
 // exchange is one request to a BMC and its answer.
@@ -70,7 +72,7 @@ const replayPause = 20 * time.Millisecond
 // step repeats the requests of one step. The reads between two others were made to wait, or to
 // know: each URI is read once, or, where it was read more often, until it answers as it last
 // did. What was refused is left out.
-func (p *replayer) step(ctx context.Context, log []exchange) error {
+func (p *replayer) step(ctx context.Context, log []exchange) {
 	var reads []exchange
 	for _, e := range log {
 		if e.read() {
@@ -80,29 +82,20 @@ func (p *replayer) step(ctx context.Context, log []exchange) error {
 		if e.status >= http.StatusBadRequest {
 			continue
 		}
-		if err := p.reads(ctx, reads); err != nil {
-			return err
-		}
+		p.reads(ctx, reads)
 		reads = nil
-		if err := p.until(ctx, e, func(got exchange) bool { return got.status == e.status }); err != nil {
-			return err
-		}
+		p.until(ctx, e, func(got exchange) bool { return got.status == e.status })
 	}
-	return p.reads(ctx, reads)
+	p.reads(ctx, reads)
 }
 
 // reads repeats what was read between two other requests.
-func (p *replayer) reads(ctx context.Context, log []exchange) error {
+func (p *replayer) reads(ctx context.Context, log []exchange) {
 	for _, e := range lastReads(log) {
-		awaited := func(got exchange) bool { return got.status == e.status }
-		if e.times > 1 {
-			awaited = func(got exchange) bool { return got.status == e.status && sameState(got.answer, e.answer) }
-		}
-		if err := p.until(ctx, e.exchange, awaited); err != nil {
-			return err
-		}
+		p.until(ctx, e.exchange, func(got exchange) bool {
+			return got.status == e.status && (e.times == 1 || sameState(got.answer, e.answer))
+		})
 	}
-	return nil
 }
 
 // lastRead is the last read of one URI, which was read so many times.
@@ -126,23 +119,20 @@ func lastReads(log []exchange) []lastRead {
 }
 
 // until repeats a request until it is answered as awaited.
-func (p *replayer) until(ctx context.Context, e exchange, awaited func(exchange) bool) error {
+func (p *replayer) until(ctx context.Context, e exchange, awaited func(exchange) bool) {
 	what := fmt.Sprintf("%s %s to answer %d %s", e.method, e.uri, e.status, e.answer)
-	return awaitNoError(ctx, replayPause, what, func() (bool, string, error) {
-		got, err := p.send(ctx, e)
-		return awaited(got), fmt.Sprintf("%d %s", got.status, got.answer), err
-	})
+	must.Do(awaitNoError(ctx, replayPause, what, func() (bool, string, error) {
+		got := p.send(ctx, e)
+		return awaited(got), fmt.Sprintf("%d %s", got.status, got.answer), nil
+	}))
 }
 
-func (p *replayer) send(ctx context.Context, e exchange) (exchange, error) {
+func (p *replayer) send(ctx context.Context, e exchange) exchange {
 	uri := e.uri
 	if moved, is := p.moved[uri]; is {
 		uri = moved
 	}
-	r, err := http.NewRequestWithContext(ctx, e.method, p.base+uri, bytes.NewReader(e.body))
-	if err != nil {
-		return exchange{}, err
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, e.method, p.base+uri, bytes.NewReader(e.body)))
 	for _, name := range []string{"Content-Type", "Accept", "Odata-Version"} {
 		r.Header[name] = e.header[name]
 	}
@@ -152,15 +142,9 @@ func (p *replayer) send(ctx context.Context, e exchange) (exchange, error) {
 	if e.header.Get("X-Auth-Token") != "" {
 		r.Header.Set("X-Auth-Token", p.token)
 	}
-	response, err := p.http.Do(r)
-	if err != nil {
-		return exchange{}, err
-	}
+	response := must.Get(p.http.Do(r))
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		return exchange{}, err
-	}
+	answer := must.Get(io.ReadAll(response.Body))
 	if token := response.Header.Get("X-Auth-Token"); token != "" {
 		p.token = token
 	}
@@ -171,7 +155,7 @@ func (p *replayer) send(ctx context.Context, e exchange) (exchange, error) {
 	if e.location != "" && location != "" {
 		p.moved[pathOf(e.location)] = pathOf(location)
 	}
-	return exchange{status: response.StatusCode, answer: answer}, nil
+	return exchange{status: response.StatusCode, answer: answer}
 }
 
 // pathOf is the path of a URI with or without a host.
@@ -185,7 +169,7 @@ func pathOf(uri string) string {
 
 // changing are the properties of an answer that differ from look to look, and say nothing about the
 // state: times, percentages and versions of the resource.
-var changing = regexp.MustCompile(`(?i)"[^"]*(time|percent|etag)[^"]*":\s*("[^"]*"|[^,}\]]*),?\s*`)
+var changing = regexp.MustCompile(`(?i)"[^"]*(time|percent|etag)[^"]*":\s*("(?:\\.|[^"\\])*"|[^,}\]]*),?\s*`)
 
 // sameState: two answers say the same but for what changes.
 func sameState(a, b []byte) bool {

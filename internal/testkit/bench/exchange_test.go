@@ -24,6 +24,7 @@ func TestStatesAreComparedWithoutTimes(t *testing.T) {
 	}{
 		{true, `{"LastResetTime": "10:00", "PowerState": "On"}`, `{"LastResetTime": "11:00", "PowerState": "On"}`},
 		{true, `{"@odata.etag": "1", "PowerState": "On"}`, `{"PowerState": "On"}`},
+		{true, `{"@odata.etag": "\"5b\"", "PowerState": "On"}`, `{"@odata.etag": "\"7c\"", "PowerState": "On"}`},
 		{false, `{"LastResetTime": "10:00", "PowerState": "On"}`, `{"LastResetTime": "10:00", "PowerState": "Off"}`},
 		{true, `{"Members": [{"PercentComplete": 3, "TaskState": "Running"}]}`,
 			`{"Members": [{"PercentComplete": 40, "TaskState": "Running"}]}`},

@@ -19,6 +19,7 @@ import (
 	"burnish/internal/api/guest"
 	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/suites/inventorytest"
 	"burnish/workflows/contract"
 )
@@ -45,31 +46,14 @@ func (r *instanceRun) name(i int) string { return fmt.Sprintf("drive%d", i) }
 
 // instances measures how long the bind of several devices takes, compared with one, and a guest's
 // read of what it has.
-func (b *bench) instances(ctx context.Context) error {
-	p, err := b.place(ctx, "instances")
-	if err != nil {
-		return err
-	}
-	files, err := fileStore(ctx, p.Dir)
-	if err != nil {
-		return err
-	}
+func (b *bench) instances(ctx context.Context) {
+	p := must.Get(b.place(ctx, "instances"))
 	r := &instanceRun{place: p}
-	slow := inventorytest.NewFaulty(files)
+	slow := inventorytest.NewFaulty(must.Get(fileStore(ctx, p.Dir)))
 	slow.Do(inventorytest.BeforeCall(0), func() error { time.Sleep(time.Duration(r.delay.Load())); return nil })
-	if _, err := b.start(p, crew{queue: contract.Queue, store: slow, hosts: []string{p.Host},
-		steps: noSteps()}); err != nil {
-		return err
-	}
-	if err := parallel(instanceDevices, instanceDevices, func(i int) error {
-		_, err := p.enrollFake(ctx, r.name(i))
-		return err
-	}); err != nil {
-		return err
-	}
-	if _, err := interleave(ctx, 2, r.bindSome(instanceDevices, 0)); err != nil {
-		return err
-	}
+	must.Get(b.start(p, crew{queue: contract.Queue, store: slow, hosts: []string{p.Host}, steps: noSteps()}))
+	collect(instanceDevices, instanceDevices, func(i int) string { return must.Get(p.enrollFake(ctx, r.name(i))) })
+	must.Get(interleave(ctx, 2, r.bindSome(instanceDevices, 0)))
 	rounds := scale(b, 12, 4)
 	b.progress("instances: binds of 1 and of %d devices", instanceDevices)
 	for _, m := range []struct {
@@ -81,13 +65,10 @@ func (b *bench) instances(ctx context.Context) error {
 			slowInventory, maxSlowBind},
 		{fmt.Sprintf("bind of %d devices (baseline: 1 device)", instanceDevices), 0, maxBind},
 	} {
-		found, err := interleave(ctx, rounds, r.bindSome(instanceDevices, m.delay), r.bindSome(1, m.delay))
-		if err != nil {
-			return err
-		}
+		found := must.Get(interleave(ctx, rounds, r.bindSome(instanceDevices, m.delay), r.bindSome(1, m.delay)))
 		b.add(compared(m.name, "ms", found[0]["bind"], found[1]["bind"]).ratioAtMost(m.limit))
 	}
-	return b.guestReads(ctx, r, rounds)
+	b.guestReads(ctx, r, rounds)
 }
 
 // input is a bind of n devices.
@@ -100,13 +81,11 @@ func (r *instanceRun) input(n int) (in contract.InstanceBindInput) {
 }
 
 // release gives an instance's devices back, and waits until all are available.
-func (r *instanceRun) release(ctx context.Context, id string) error {
-	if _, err := r.burnish.DoInstance(ctx, id, contract.VerbInstanceRelease, contract.ReasonInput{}); err != nil {
-		return err
-	}
-	return parallel(instanceDevices, instanceDevices, func(i int) error {
+func (r *instanceRun) release(ctx context.Context, id string) {
+	must.Get(r.burnish.DoInstance(ctx, id, contract.VerbInstanceRelease, contract.ReasonInput{}))
+	must.Do(parallel(instanceDevices, instanceDevices, func(i int) error {
 		return r.await(ctx, contract.WorkflowID(r.name(i)), device.Available)
-	})
+	}))
 }
 
 // bindSome measures the bind of n devices to a new instance, while each inventory call takes delay,
@@ -116,35 +95,25 @@ func (r *instanceRun) bindSome(n int, delay time.Duration) measurement {
 		id := uuid.NewString()
 		r.delay.Store(int64(delay))
 		began := time.Now()
-		result, err := r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(n))
+		result := must.Get(r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(n)))
 		bound := milliseconds(time.Since(began))
 		r.delay.Store(0)
-		if err == nil && len(result.Instance.Devices) != n {
-			err = fmt.Errorf("%d of %d devices are bound", len(result.Instance.Devices), n)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return values{"bind": bound}, r.release(ctx, id)
+		got := len(result.Instance.Devices)
+		must.Be(got == n, "%d of %d devices are bound", got, n)
+		r.release(ctx, id)
+		return values{"bind": bound}, nil
 	}
 }
 
 // guestReads measures what a guest's read of its document, with all devices, takes beyond the query
 // of the instance.
-func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) error {
+func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) {
 	id := uuid.NewString()
-	if _, err := r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(instanceDevices)); err != nil {
-		return err
-	}
-	listener, err := guest.Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+	must.Get(r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(instanceDevices)))
+	listener := must.Get(guest.Listen(ctx, "127.0.0.1:0"))
 	web := guest.NewServer(guest.Options{
-		Instances: r.burnish, Secret: func() ([]byte, error) {
-			return []byte(readSecret),
-				nil
-		}, Log: slog.New(slog.DiscardHandler),
+		Instances: r.burnish, Secret: func() ([]byte, error) { return []byte(readSecret), nil },
+		Log: slog.New(slog.DiscardHandler),
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
@@ -157,41 +126,25 @@ func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) erro
 	})
 	mac := hmac.New(sha256.New, []byte(readSecret))
 	mac.Write([]byte(id))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		"http://"+listener.Addr().String()+"/openstack/latest/meta_data.json", nil)
-	if err != nil {
-		return err
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+listener.Addr().String()+"/openstack/latest/meta_data.json", nil))
 	request.Header.Set("X-Instance-ID", id)
 	request.Header.Set("X-Tenant-ID", readProject)
 	request.Header.Set("X-Instance-ID-Signature", hex.EncodeToString(mac.Sum(nil)))
-	found, err := interleave(ctx, 10*rounds,
-		timed(func(context.Context) error { return readDocument(request) }),
-		timed(func(ctx context.Context) error {
-			_, err := r.burnish.Instance(ctx, id)
-			return err
-		}))
-	if err != nil {
-		return err
-	}
+	found := must.Get(interleave(ctx, 10*rounds,
+		timed(func(context.Context) { readDocument(request) }),
+		timed(func(ctx context.Context) { must.Get(r.burnish.Instance(ctx, id)) })))
 	b.add(beyond(fmt.Sprintf("a guest's read of %d devices beyond the query", instanceDevices), found[0][took],
 		found[1][took], maxReadExtra))
-	return nil
 }
 
 // readDocument reads a document that must have all devices.
-func readDocument(request *http.Request) error {
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
+func readDocument(request *http.Request) {
+	answer := must.Get(http.DefaultClient.Do(request))
 	text, err := io.ReadAll(answer.Body)
-	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return err
-	}
+	must.Do(errors.Join(err, answer.Body.Close()))
 	var doc metadata.Document
-	if err := json.Unmarshal(text, &doc); err != nil || len(doc.Devices) != instanceDevices {
-		return fmt.Errorf("the metadata service answered %d %s", answer.StatusCode, text)
-	}
-	return nil
+	err = json.Unmarshal(text, &doc)
+	must.Be(err == nil && len(doc.Devices) == instanceDevices, "the metadata service answered %d %s", answer.StatusCode,
+		text)
 }

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -61,53 +62,34 @@ func (r *slotRun) step(ctx context.Context, in contract.StepInput) (contract.Ste
 }
 
 // limits measures a fleet that is cleaned through a few slots.
-func (b *bench) limits(ctx context.Context) error {
+func (b *bench) limits(ctx context.Context) {
 	devices, slots := scale(b, 1000, 30), scale(b, 50, 5)
 	worker.SetStickyWorkflowCacheSize(2*devices + 100)
-	p, err := b.place(ctx, "limits")
-	if err != nil {
-		return err
-	}
-	store, err := fileStore(ctx, p.Dir)
-	if err != nil {
-		return err
-	}
+	p := must.Get(b.place(ctx, "limits"))
 	r := &slotRun{cleans: map[string]*busy{}}
 	c := crew{
-		queue: contract.Queue, store: store, limits: &device.Limits{ConcurrentCleans: slots,
-			Breaker: 3}, hosts: []string{p.Host},
-		steps: map[string]any{contract.ActivityDiscover: noDiscover, "zero": r.step, "verify": r.step},
+		queue: contract.Queue, store: must.Get(fileStore(ctx, p.Dir)), hosts: []string{p.Host},
+		limits: &device.Limits{ConcurrentCleans: slots, Breaker: 3},
+		steps:  map[string]any{contract.ActivityDiscover: noDiscover, "zero": r.step, "verify": r.step},
 	}
-	if _, err := b.start(p, c); err != nil {
-		return err
-	}
-	if err := p.burnish.ChangeLimits(ctx, c.limitsChange()); err != nil {
-		return err
-	}
+	must.Get(b.start(p, c))
+	must.Do(p.burnish.ChangeLimits(ctx, c.limitsChange()))
 	b.progress("limits: %d devices through %d slots", devices, slots)
 	name := func(i int) string { return fmt.Sprintf("node%04d", i) }
-	if err := parallel(40, devices, func(i int) error {
+	must.Do(parallel(40, devices, func(i int) error {
 		_, err := p.burnish.Do(ctx, name(i), contract.VerbEnroll,
 			contract.EnrollInput{Provide: true, Enrollment: fakeDevice(name(i), p.Host)})
 		return err
-	}); err != nil {
-		return err
-	}
+	}))
 	enrolled := time.Now()
 	within := 2*time.Minute + 4*time.Duration(devices/slots+1)*slotWork
-	if err := proc.Await(ctx, within, time.Second, "all devices to be available", func() (bool, string) {
+	must.Do(proc.Await(ctx, within, time.Second, "all devices to be available", func() (bool, string) {
 		found, err := p.burnish.List(ctx, client.Filter{States: []device.State{device.Available}})
 		return err == nil && len(found) == devices, fmt.Sprintf("%d of %d, %v", len(found), devices, err)
-	}); err != nil {
-		return err
-	}
+	}))
 	polls := 0
 	for i := range devices {
-		n, err := p.pollsInQueue(ctx, contract.WorkflowID(name(i)))
-		if err != nil {
-			return err
-		}
-		polls += n
+		polls += p.pollsInQueue(ctx, contract.WorkflowID(name(i)))
 	}
 	b.note("limits: %d fakes through %d slots, %s a clean, half more or less", devices, slots, slotWork)
 	b.add(
@@ -115,7 +97,6 @@ func (b *bench) limits(ctx context.Context) error {
 		single("  most cleans at once", "", float64(r.max)).atMost(float64(slots)),
 		single("  timers and activities of all devices that waited", "", float64(polls)).atMost(0),
 	)
-	return nil
 }
 
 // busyShare is the least share of its time that a slot was busy, from when all slots were busy and
@@ -156,28 +137,24 @@ func later(a, b time.Time) time.Time {
 }
 
 // pollsInQueue counts the timers and activities of a device between its request and its slot.
-func (p *place) pollsInQueue(ctx context.Context, id string) (polls int, err error) {
-	events, err := p.history(ctx, id, "")
-	if err != nil {
-		return 0, err
-	}
+func (p *place) pollsInQueue(ctx context.Context, id string) (polls int) {
+	events := must.Get(p.history(ctx, id, ""))
 	requested := func(e *historypb.HistoryEvent) bool {
 		return e.GetSignalExternalWorkflowExecutionInitiatedEventAttributes().GetSignalName() == contract.SignalSlotRequest
 	}
 	from := slices.IndexFunc(events, requested)
-	if from < 0 {
-		return 0, fmt.Errorf("%s never asked for a slot", id)
-	}
+	must.Be(from >= 0, "%s never asked for a slot", id)
 	for _, e := range events[from:] {
 		switch e.GetEventType() {
 		case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 			if e.GetActivityTaskScheduledEventAttributes().GetTaskQueue().GetName() != contract.Queue {
-				return polls, nil // its first step
+				return polls // its first step
 			}
 			polls++
 		case enumspb.EVENT_TYPE_TIMER_STARTED:
 			polls++
 		}
 	}
-	return polls, fmt.Errorf("%s never got a slot", id)
+	must.Be(false, "%s never got a slot", id)
+	return polls
 }

@@ -17,21 +17,26 @@ import (
 	"time"
 
 	"burnish/internal/config"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/site"
 )
 
-// part is a value of -only.
+// part is a value of -only. Its first error ends it.
 type part struct {
 	name    string
-	measure func(*bench, context.Context) error
+	measure func(*bench, context.Context)
 }
 
 // parts are all, in their order. The first one needs a machine that has nothing else to do.
 var parts = []part{
-	{"commands", (*bench).commands}, {"turnover", (*bench).turnover}, {"disk", (*bench).disk}, {"nvme", (*bench).nvme},
-	{"placement", (*bench).placement}, {"redfish", (*bench).redfish}, {"limits", (*bench).limits}, {"oneview",
-		(*bench).oneview},
-	{"api", (*bench).api}, {"instances", (*bench).instances}, {"peers", (*bench).peers}, {"fleet", (*bench).fleet},
+	{"commands", (*bench).commands}, {"turnover", checked((*bench).turnover)}, {"disk", (*bench).disk},
+	{"nvme", (*bench).nvme}, {"placement", (*bench).placement}, {"redfish", (*bench).redfish},
+	{"limits", (*bench).limits}, {"oneview", (*bench).oneview}, {"api", (*bench).api},
+	{"instances", (*bench).instances}, {"peers", checked((*bench).peers)}, {"fleet", (*bench).fleet},
+}
+
+func checked(measure func(*bench, context.Context) error) func(*bench, context.Context) {
+	return func(b *bench, ctx context.Context) { must.Do(measure(b, ctx)) }
 }
 
 func main() {
@@ -78,22 +83,13 @@ func run(args []string) error {
 
 // measure works in a folder of its own below run, which it removes.
 func measure(ctx context.Context, quick bool, only string) (r result, err error) {
-	programs, err := site.Built("bin")
-	if err != nil {
-		return r, err
-	}
-	below, err := filepath.Abs("run")
-	if err == nil {
-		err = os.MkdirAll(below, 0o700)
-	}
-	if err != nil {
-		return r, err
-	}
-	dir, err := os.MkdirTemp(below, "bench-")
-	if err != nil {
-		return r, err
-	}
-	b := &bench{dir: dir, programs: programs, quick: quick, began: time.Now()}
-	err = b.run(ctx, only)
-	return b.result, errors.Join(err, os.RemoveAll(dir))
+	b := &bench{quick: quick, began: time.Now()}
+	err = must.Try(func() {
+		b.programs = must.Get(site.Built("bin"))
+		below := must.Get(filepath.Abs("run"))
+		must.Do(os.MkdirAll(below, 0o700))
+		b.dir = must.Get(os.MkdirTemp(below, "bench-"))
+		b.run(ctx, only)
+	})
+	return b.result, errors.Join(err, os.RemoveAll(b.dir))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"burnish/internal/testkit/must"
 )
 
 // values are the results of one measurement by name, series those of all its rounds.
@@ -44,12 +46,18 @@ func interleave(ctx context.Context, rounds int, all ...measurement) ([]series, 
 const took = "took"
 
 // timed measures how many milliseconds something takes.
-func timed(do func(ctx context.Context) error) measurement {
+func timed(do func(ctx context.Context)) measurement {
 	return func(ctx context.Context) (values, error) {
 		began := time.Now()
-		err := do(ctx)
-		return values{took: milliseconds(time.Since(began))}, err
+		do(ctx)
+		return values{took: milliseconds(time.Since(began))}, nil
 	}
+}
+
+// warm takes all measurements a few times for nothing, and then interleaves them.
+func warm(ctx context.Context, few, rounds int, all ...measurement) []series {
+	must.Get(interleave(ctx, few, all...))
+	return must.Get(interleave(ctx, rounds, all...))
 }
 
 // parallel runs do n times, so many at a time. It returns when all have ended, with the first of
@@ -58,9 +66,16 @@ func parallel(atOnce, n int, do func(i int) error) error {
 	var all errgroup.Group
 	all.SetLimit(atOnce)
 	for i := range n {
-		all.Go(func() error { return do(i) })
+		all.Go(func() error { return must.Try(func() { must.Do(do(i)) }) })
 	}
 	return all.Wait()
+}
+
+// collect is parallel for what has a result.
+func collect[T any](atOnce, n int, do func(i int) T) []T {
+	all := make([]T, n)
+	must.Do(parallel(atOnce, n, func(i int) error { all[i] = do(i); return nil }))
+	return all
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/testkit/messagebus"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/openstack"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
@@ -33,103 +33,62 @@ type notified struct {
 
 // notifications measures the time from Nova's instance.delete.end, sent by oslo.messaging through a
 // RabbitMQ, to the start of the clean's first step on the host.
-func (b *bench) notifications(ctx context.Context, c *cloud) error {
+func (b *bench) notifications(ctx context.Context, c *cloud) {
 	if missing := messagebus.Missing(); missing != "" {
 		b.note("placement: notifications are skipped: %s", missing)
-		return nil
+		return
 	}
 	b.progress("placement: notifications")
-	dir, err := os.MkdirTemp(b.dir, "rabbit-")
-	if err != nil {
-		return err
-	}
-	broker, err := messagebus.Start(dir)
-	if err != nil {
-		return err
-	}
+	dir := must.Get(os.MkdirTemp(b.dir, "rabbit-"))
+	broker := must.Get(messagebus.Start(dir))
 	b.atEnd(broker.Stop)
 	n := &notified{nova: c.nova}
-	if n.producer, err = messagebus.StartProducer(dir, broker.TransportURL(), "nova",
-		"versioned_notifications"); err != nil {
-		return err
-	}
+	n.producer = must.Get(messagebus.StartProducer(dir, broker.TransportURL(), "nova", "versioned_notifications"))
 	b.atEnd(n.producer.Stop)
-	if n.place, err = b.installationOn(ctx, c, "notice", "BURNISH_AMQP_URL="+broker.TransportURL()); err != nil {
-		return err
-	}
-	if err := n.prepare(ctx, c.server); err != nil {
-		return err
-	}
-	if _, err := n.round(ctx); err != nil { // it fills caches
-		return err
-	}
-	got, err := interleave(ctx, scale(b, 40, 5), n.round)
-	if err == nil {
-		b.add(single("instance.delete.end to the first clean step, p95", "ms",
-			quantile(got[0][took], 0.95)).atMost(maxFirstStep))
-	}
-	return err
+	n.place = b.installationOn(ctx, c, "notice", "BURNISH_AMQP_URL="+broker.TransportURL())
+	n.prepare(ctx, c.server)
+	got := warm(ctx, 1, scale(b, 40, 5), n.round)
+	b.add(single("instance.delete.end to the first clean step, p95", "ms",
+		quantile(got[0][took], 0.95)).atMost(maxFirstStep))
 }
 
 // prepare waits until the worker listens and enrolls the device.
-func (n *notified) prepare(ctx context.Context, server *openstack.Server) error {
+func (n *notified) prepare(ctx context.Context, server *openstack.Server) {
 	n.novaHost = strings.ToUpper(n.Host)
 	// The worker waits until Nova declares the exchange, which it does with its first message.
-	if err := n.producer.Send(messagebus.Instance("instance.update", uuid.NewString(), n.novaHost)); err != nil {
-		return err
-	}
-	if err := n.worker.Await(ctx, site.StartWithin, func(log string) bool {
+	must.Do(n.producer.Send(messagebus.Instance("instance.update", uuid.NewString(), n.novaHost)))
+	must.Do(n.worker.Await(ctx, site.StartWithin, func(log string) bool {
 		return strings.Contains(log, "listening to Nova's notifications")
-	}); err != nil {
-		return err
-	}
+	}))
 	// Listening starts with a reconciliation, which is not measured.
-	if _, err := n.reconcile(ctx); err != nil {
-		return err
-	}
+	n.reconcile(ctx)
 	root := openstack.Row{UUID: uuid.NewString(), Name: n.novaHost, Class: "VCPU"}
 	row := deviceRow(root, addressOf(0))
-	if err := server.Fill(ctx, []openstack.Row{root, row}); err != nil {
-		return err
-	}
-	n.provider = row.UUID
-	var err error
-	n.id, err = n.importDevice(ctx, addressOf(0))
-	return err
+	must.Do(server.Fill(ctx, []openstack.Row{root, row}))
+	n.provider, n.id = row.UUID, n.importDevice(ctx, addressOf(0))
 }
 
 // round is one binding: Nova allocates and reserves the device and deallocates it again. It measures
 // the milliseconds from then to the first step.
 func (n *notified) round(ctx context.Context) (values, error) {
 	instance := uuid.NewString()
-	if err := n.nova.Allocate(ctx, n.provider, instance); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(n.nova.WriteReserved(ctx, n.provider, 1),
+	must.Do(n.nova.Allocate(ctx, n.provider, instance))
+	must.Do(errors.Join(n.nova.WriteReserved(ctx, n.provider, 1),
 		n.producer.Send(messagebus.Instance("instance.create.end", instance, n.novaHost)),
-		n.await(ctx, n.id, device.Allocated)); err != nil {
-		return nil, err
-	}
-	if _, err := n.settled(ctx, n.id); err != nil {
-		return nil, err
-	}
-	if err := n.nova.Deallocate(ctx, n.provider, instance); err != nil {
-		return nil, err
-	}
+		n.await(ctx, n.id, device.Allocated)))
+	must.Get(n.settled(ctx, n.id))
+	must.Do(n.nova.Deallocate(ctx, n.provider, instance))
 	sent := time.Now()
-	if err := errors.Join(n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.novaHost)),
-		n.await(ctx, n.id, device.Available)); err != nil {
-		return nil, err
-	}
+	must.Do(errors.Join(n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.novaHost)),
+		n.await(ctx, n.id, device.Available)))
 	var first time.Duration
-	found, err := n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool { // the run may have ended with the clean
+	// The run may have ended with the clean.
+	found := must.Get(n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool {
 		first = firstStep(events, contract.HostQueue(n.Host), sent)
 		return first > 0
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("no run of %s has a step after its notification", n.id)
-	}
-	return values{took: milliseconds(first)}, err
+	}))
+	must.Be(found, "no run of %s has a step after its notification", n.id)
+	return values{took: milliseconds(first)}, nil
 }
 
 // firstStep finds the first step of a clean on a host's queue after a time, and how long after it its

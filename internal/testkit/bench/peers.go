@@ -192,7 +192,7 @@ func ironicPeer(ironic *openstack.Ironic) *peer {
 	return &peer{
 		name: "Ironic", processes: []running{ironic.API, ironic.Conductor}, poll: poll,
 		add: func(ctx context.Context, name string) (string, error) {
-			n, err := ironic.NewNode(ctx, name+"-"+uuid.NewString()[:8], false)
+			n, err := ironic.NewNode(ctx, name+"-"+uuid.NewString()[:8])
 			if err == nil {
 				_, err = request(ctx, n.UUID, "manage", "manageable", poll)
 			}

@@ -137,15 +137,6 @@ func TestATurnoverOfIronicEndsWithAvailable(t *testing.T) {
 	require.LessOrEqual(t, elapsed, whole-releaseTime/2)
 }
 
-func TestProcessorTimeIsReadBehindTheName(t *testing.T) {
-	group, used, err := parseStat("7 (a) b (c) S 1 42 7 0 -1 4194560 1 2 3 4 150 50 9 9 20 0 1 0")
-	require.NoError(t, err)
-	require.Equal(t, 42, group)
-	require.Equal(t, 2*time.Second, used)
-	_, _, err = parseStat("7 (a) S 1 42")
-	require.ErrorContains(t, err, "3 fields")
-}
-
 // A process's children count too, while they run.
 func TestAGroupsProcessorTimeIncludesChildren(t *testing.T) {
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
@@ -219,24 +220,15 @@ func (p *place) turnover(id string) measurement {
 }
 
 // binds are the times of so many binds, one turnover after the other.
-func (p *place) binds(ctx context.Context, id string, times int) ([]float64, error) {
-	got, err := interleave(ctx, times, p.turnover(id))
-	if err != nil {
-		return nil, err
-	}
-	return got[0]["bind"], nil
+func (p *place) binds(ctx context.Context, id string, times int) []float64 {
+	return must.Get(interleave(ctx, times, p.turnover(id)))[0]["bind"]
 }
 
 // cleaned is the clean of a turnover of the real worker.
-func (p *place) cleaned(ctx context.Context, id string) (last contract.CleanSummary, err error) {
-	if _, err := p.turnover(id)(ctx); err != nil {
-		return last, err
-	}
-	v, err := p.burnish.Query(ctx, strings.TrimPrefix(id, contract.WorkflowID("")))
-	if err != nil {
-		return last, err
-	}
-	return v.Cleans[len(v.Cleans)-1], nil
+func (p *place) cleaned(ctx context.Context, id string) contract.CleanSummary {
+	must.Get(p.turnover(id)(ctx))
+	v := must.Get(p.burnish.Query(ctx, strings.TrimPrefix(id, contract.WorkflowID(""))))
+	return v.Cleans[len(v.Cleans)-1]
 }
 
 // runTime is the running time of a step of a clean.
@@ -298,13 +290,4 @@ func (p *place) settled(ctx context.Context, id string) (at position, err error)
 		return at == before && idle, fmt.Sprint(at), err
 	})
 	return at, err
-}
-
-// positions are the ends of the devices' histories, once they are idle.
-func (p *place) positions(ctx context.Context, ids []string) ([]position, error) {
-	all := make([]position, len(ids))
-	return all, parallel(len(ids), len(ids), func(n int) (err error) {
-		all[n], err = p.settled(ctx, ids[n])
-		return err
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/openstack"
 	"burnish/workflows/contract"
 )
@@ -48,147 +49,94 @@ type cloud struct {
 // placement measures what a real Placement costs: a bind, a reconciliation of many
 // providers, and the time from Nova's notification to the first step of a clean. A note
 // names what is not installed.
-func (b *bench) placement(ctx context.Context) error {
+func (b *bench) placement(ctx context.Context) {
 	if missing := openstack.Missing(); missing != "" {
 		b.note("placement: skipped: %s", missing)
-		return nil
+		return
 	}
-	dir, err := b.folder("placement")
-	if err != nil {
-		return err
-	}
-	c := &cloud{}
-	if c.server, err = openstack.StartPlacement(ctx, dir, openstack.Options{}); err != nil {
-		return err
-	}
+	c := &cloud{server: must.Get(openstack.StartPlacement(ctx, must.Get(b.folder("placement")), openstack.Options{}))}
 	c.recorder = openstack.NewRecorder(c.server.URL)
 	c.nova = openstack.NewClient(c.recorder.URL)
-	for _, measure := range []func(context.Context, *cloud) error{b.placementBinds, b.reconciliations, b.notifications} {
-		if err = errors.Join(measure(ctx, c), b.stop()); err != nil {
-			break
+	err := must.Try(func() {
+		for _, measure := range []func(context.Context, *cloud){b.placementBinds, b.reconciliations, b.notifications} {
+			must.Do(errors.Join(must.Try(func() { measure(ctx, c) }), b.stop()))
 		}
-	}
+	})
 	c.recorder.Close()
-	return errors.Join(err, c.server.Close())
+	must.Do(errors.Join(err, c.server.Close()))
 }
 
 // placementBinds measures a bind, compared with the baseline's update with one activity, in which
 // the same store sends the same requests to the same Placement. The devices are files.
-func (b *bench) placementBinds(ctx context.Context, c *cloud) error {
-	p, err := b.place(ctx, "bind")
-	if err != nil {
-		return err
-	}
-	sides, err := b.sides(p, 1, true, func(string) (inventory.Store, error) {
+func (b *bench) placementBinds(ctx context.Context, c *cloud) {
+	p := must.Get(b.place(ctx, "bind"))
+	sides := must.Get(b.sides(p, 1, true, func(string) (inventory.Store, error) {
 		return backends.Open(ctx, "placement",
 			backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(c.recorder.URL)}})
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	var all []measurement
 	for _, s := range sides {
-		id, err := s.add(ctx, "one")
-		if err != nil {
-			return err
-		}
+		id := must.Get(s.add(ctx, "one"))
 		c.recorder.Reset()
-		instance, err := s.bind(ctx, id)
-		if err != nil {
-			return err
-		}
-		if calls := c.recorder.Calls(); !slices.Equal(calls, bindRequests) {
-			return fmt.Errorf("a bind on %s sends %q, not %q", s.host, calls, bindRequests)
-		}
-		if err := s.unbindAndClean(ctx, id, instance); err != nil {
-			return err
-		}
+		instance := must.Get(s.bind(ctx, id))
+		calls := c.recorder.Calls()
+		must.Be(slices.Equal(calls, bindRequests), "a bind on %s sends %q, not %q", s.host, calls, bindRequests)
+		must.Do(s.unbindAndClean(ctx, id, instance))
 		all = append(all, s.turnover(id))
 	}
 	b.progress("placement: binds")
-	if _, err := interleave(ctx, scale(b, 10, 3), all...); err != nil {
-		return err
-	}
-	got, err := interleave(ctx, scale(b, 150, 15), all...)
-	if err != nil {
-		return err
-	}
+	got := warm(ctx, scale(b, 10, 3), scale(b, 150, 15), all...)
 	requests := float64(len(bindRequests))
 	b.add(
 		single("requests of a bind, Placement", "", requests).atMost(requests),
 		compared("bind answered, median, Placement (baseline: a bare entity)", "ms", got[0]["bind"],
 			got[1]["bind"]).ratioAtMost(maxBindRatio),
 	)
-	return nil
 }
 
 // installationOn has Placement as its inventory. Reconciliation runs on request only.
-func (b *bench) installationOn(ctx context.Context, c *cloud, name string, env ...string) (*place, error) {
-	return b.installation(ctx, name, append([]string{
+func (b *bench) installationOn(ctx context.Context, c *cloud, name string, env ...string) *place {
+	return must.Get(b.installation(ctx, name, append([]string{
 		"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block", noSweep,
 		"OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + c.recorder.URL,
-	}, env...)...)
+	}, env...)...))
 }
 
 // importDevice enrolls a device whose provider is Nova's and waits until it is available.
-func (p *place) importDevice(ctx context.Context, address string) (id string, err error) {
+func (p *place) importDevice(ctx context.Context, address string) (id string) {
 	name := p.Host + "_" + address
 	d := p.FileDevice(name, 1<<20)
-	if err := os.WriteFile(d.Path, make([]byte, d.Size), 0o600); err != nil {
-		return "", err
-	}
-	return p.enroll(ctx, contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
+	must.Do(os.WriteFile(d.Path, make([]byte, d.Size), 0o600))
+	return must.Get(p.enroll(ctx, contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
 		Name: name, Host: p.Host, Address: address, Driver: d.Driver, Type: "DISK",
 		Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
-	}})
+	}}))
 }
 
 // reconciliations counts the requests of a reconciliation, and the events in unchanged devices.
-func (b *bench) reconciliations(ctx context.Context, c *cloud) error {
+func (b *bench) reconciliations(ctx context.Context, c *cloud) {
 	count, enrolled := scale(b, 1000, 100), scale(b, 50, 8)
-	p, err := b.installationOn(ctx, c, "reconcile")
-	if err != nil {
-		return err
-	}
+	p := b.installationOn(ctx, c, "reconcile")
 	b.progress("placement: reconciliations of %d providers, %d of them of devices", count, enrolled)
-	providers, err := c.fill(ctx, p.Host, count, enrolled)
-	if err != nil {
-		return err
-	}
-	ids := make([]string, enrolled)
-	if err := parallel(8, enrolled, func(n int) (err error) {
-		ids[n], err = p.importDevice(ctx, addressOf(n))
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := b.reconciliation(ctx, c, p, fmt.Sprintf("%d free providers", count), ids, maxFreeRequests); err != nil {
-		return err
-	}
+	providers := c.fill(ctx, p.Host, count, enrolled)
+	ids := collect(8, enrolled, func(n int) string { return p.importDevice(ctx, addressOf(n)) })
+	b.reconciliation(ctx, c, p, fmt.Sprintf("%d free providers", count), ids, maxFreeRequests)
 	consumers := make([]string, len(providers))
 	for n := range consumers {
 		consumers[n] = uuid.NewString()
 	}
-	if err := errors.Join(c.server.Allocate(ctx, providers, consumers), c.server.Burn(ctx, providers)); err != nil {
-		return err
-	}
-	if _, err := p.reconcile(ctx); err != nil {
-		return err
-	}
+	must.Do(errors.Join(c.server.Allocate(ctx, providers, consumers), c.server.Burn(ctx, providers)))
+	p.reconcile(ctx)
 	for _, id := range ids {
-		if err := p.await(ctx, id, device.Allocated); err != nil {
-			return err
-		}
+		must.Do(p.await(ctx, id, device.Allocated))
 	}
-	return b.reconciliation(ctx, c, p, fmt.Sprintf("%d allocated providers", count), ids, float64(enrolled+extraRequests))
+	b.reconciliation(ctx, c, p, fmt.Sprintf("%d allocated providers", count), ids, float64(enrolled+extraRequests))
 }
 
 // fill creates Nova's providers of n free devices. The first are of one host, all others of
 // hosts that are not Burnish's.
-func (c *cloud) fill(ctx context.Context, host string, n, ofHost int) (devices []string, err error) {
-	if err := c.nova.CreateClass(ctx, pciClass); err != nil {
-		return nil, err
-	}
+func (c *cloud) fill(ctx context.Context, host string, n, ofHost int) (devices []string) {
+	must.Do(c.nova.CreateClass(ctx, pciClass))
 	var rows []openstack.Row
 	root := func(name string) openstack.Row {
 		r := openstack.Row{UUID: uuid.NewString(), Name: name, Class: "VCPU"}
@@ -206,7 +154,8 @@ func (c *cloud) fill(ctx context.Context, host string, n, ofHost int) (devices [
 		d := deviceRow(parent, addressOf(slot))
 		devices, rows = append(devices, d.UUID), append(rows, d)
 	}
-	return devices, c.server.Fill(ctx, rows)
+	must.Do(c.server.Fill(ctx, rows))
+	return devices
 }
 
 // deviceRow is the provider of a one-time-use device, as Nova creates it.
@@ -222,38 +171,19 @@ func addressOf(n int) string { return fmt.Sprintf("0000:%02x:00.0", n+1) }
 
 // reconciliation measures one reconciliation when nothing has changed since the last.
 func (b *bench) reconciliation(ctx context.Context, c *cloud, p *place, what string, ids []string,
-	maxRequests float64) error {
+	maxRequests float64) {
 	// The first ones may find differences, and read what the worker has not cached yet.
-	for try := 1; ; try++ {
-		state, err := p.reconcile(ctx)
-		if err != nil {
-			return err
-		}
-		if state.Last.Hinted == 0 {
-			break
-		}
-		if try == 5 {
-			return fmt.Errorf("a reconciliation of %s still finds %d that differ: %+v", what, state.Last.Hinted,
-				state.Mismatches)
-		}
+	state := p.reconcile(ctx)
+	for try := 1; state.Last.Hinted > 0; try++ {
+		must.Be(try < 5, "a reconciliation of %s still finds %d that differ: %+v", what, state.Last.Hinted, state.Mismatches)
+		state = p.reconcile(ctx)
 	}
-	before, err := p.positions(ctx, ids)
-	if err != nil {
-		return err
-	}
+	before := p.positions(ctx, ids)
 	c.recorder.Reset()
-	state, err := p.reconcile(ctx)
-	if err != nil {
-		return err
-	}
+	state = p.reconcile(ctx)
 	requests, inFlight := c.recorder.Count(), c.recorder.MaxInFlight()
-	after, err := p.positions(ctx, ids)
-	if err != nil {
-		return err
-	}
-	if state.Last.Devices != len(ids) {
-		return fmt.Errorf("a reconciliation of %d devices saw %+v", len(ids), state.Last)
-	}
+	after := p.positions(ctx, ids)
+	must.Be(state.Last.Devices == len(ids), "a reconciliation of %d devices saw %+v", len(ids), state.Last)
 	changed := 0
 	for n := range ids {
 		if before[n] != after[n] {
@@ -265,25 +195,24 @@ func (b *bench) reconciliation(ctx context.Context, c *cloud, p *place, what str
 		single("  of them at once", "", float64(inFlight)).atMost(maxInFlight),
 		single(fmt.Sprintf("  of %d unchanged devices, those with an event", len(ids)), "", float64(changed)).atMost(0),
 	)
-	return nil
+}
+
+// positions are the ends of the devices' histories, once they are idle.
+func (p *place) positions(ctx context.Context, ids []string) []position {
+	return collect(len(ids), len(ids), func(n int) position { return must.Get(p.settled(ctx, ids[n])) })
 }
 
 // reconcile requests a reconciliation and waits for its end.
-func (p *place) reconcile(ctx context.Context) (contract.InventoryReconcileState, error) {
+func (p *place) reconcile(ctx context.Context) contract.InventoryReconcileState {
 	// One that already runs began before this request.
-	state, err := p.reconciled(ctx, 1)
-	if err == nil {
-		err = p.burnish.ReconcileNow(ctx, "default", 0, contract.ReconcileRequest{Source: "bench"})
-	}
-	if err != nil {
-		return state, err
-	}
+	state := p.reconciled(ctx, 1)
+	must.Do(p.burnish.ReconcileNow(ctx, "default", 0, contract.ReconcileRequest{Source: "bench"}))
 	return p.reconciled(ctx, state.FullRuns+1)
 }
 
 // reconciled waits until the cloud's workflow has reconciled so often and is idle.
-func (p *place) reconciled(ctx context.Context, times int) (state contract.InventoryReconcileState, err error) {
-	err = awaitNoError(ctx, 20*time.Millisecond, "a reconciliation to end", func() (bool, string, error) {
+func (p *place) reconciled(ctx context.Context, times int) (state contract.InventoryReconcileState) {
+	must.Do(awaitNoError(ctx, 20*time.Millisecond, "a reconciliation to end", func() (bool, string, error) {
 		var err error
 		if state, err = p.burnish.ReconcileState(ctx, "default"); err != nil {
 			return false, err.Error(), nil // its workflow starts with the worker
@@ -292,6 +221,6 @@ func (p *place) reconciled(ctx context.Context, times int) (state contract.Inven
 			err = fmt.Errorf("the reconciliation failed: %s", state.Fault.Message)
 		}
 		return state.FullRuns >= times && !state.Requested, fmt.Sprintf("%+v", state), err
-	})
-	return state, err
+	}))
+	return state
 }

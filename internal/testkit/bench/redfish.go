@@ -18,6 +18,7 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/redfish"
 	"burnish/internal/host"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -83,21 +84,14 @@ func (s *simulated) requests() []exchange {
 }
 
 // check proves that the server was cleaned: a figure of another work is none.
-func (s *simulated) check() error {
-	if left := s.machine.TenantData(); len(left) > 0 {
-		return fmt.Errorf("the drives %v were not erased", left)
-	}
-	state := s.machine.State()
-	if now := biosVersion(state); now != benchBIOS {
-		return fmt.Errorf("the BIOS is at %s", now)
-	}
-	if now := state.BIOS.Attributes["WorkloadProfile"]; now != benchProfile {
-		return fmt.Errorf("the BIOS setting is %v", now)
-	}
-	if bad := s.machine.Violations(); len(bad) > 0 {
-		return errors.New(strings.Join(bad, "; "))
-	}
-	return nil
+func (s *simulated) check() {
+	left, state := s.machine.TenantData(), s.machine.State()
+	must.Be(len(left) == 0, "the drives %v were not erased", left)
+	must.Be(biosVersion(state) == benchBIOS, "the BIOS is at %s", biosVersion(state))
+	now := state.BIOS.Attributes["WorkloadProfile"]
+	must.Be(now == benchProfile, "the BIOS setting is %v", now)
+	bad := s.machine.Violations()
+	must.Be(len(bad) == 0, "%s", strings.Join(bad, "; "))
 }
 
 // What the clean gives the server.
@@ -116,12 +110,10 @@ func biosVersion(state redfishsim.State) string {
 }
 
 // serverSteps are the steps of a server's clean, in their order.
-func serverSteps(dir string, from redfishsim.State) ([]serverStep, error) {
+func serverSteps(dir string, from redfishsim.State) []serverStep {
 	image := redfishsim.Image("BIOS", benchBIOS)
 	path := filepath.Join(dir, "bios.img")
-	if err := os.WriteFile(path, image, 0o600); err != nil {
-		return nil, err
-	}
+	must.Do(os.WriteFile(path, image, 0o600))
 	firmware := map[string]any{"components": []any{map[string]any{
 		"component": "BIOS", "from": []string{biosVersion(from)}, "to": benchBIOS,
 		"image": path, "sha256": redfishsim.Digest(image),
@@ -131,37 +123,26 @@ func serverSteps(dir string, from redfishsim.State) ([]serverStep, error) {
 		{"firmware_reflash", firmware}, {"verify_firmware", firmware},
 		{"bios_reset", nil}, {"bios_apply", map[string]any{"WorkloadProfile": benchProfile}},
 		{"verify_properties", nil},
-	}, nil
+	}
 }
 
 // redfish compares the driver's steps with their requests alone.
-func (b *bench) redfish(ctx context.Context) error {
+func (b *bench) redfish(ctx context.Context) {
 	rounds, post := scale(b, 4, 1), scale(b, 4*time.Second, 2*time.Second)
 	driver, alone := series{}, series{}
 	var steps []serverStep
 	var late, open int // requests after the clean, and sessions that are open then
 	for round := range rounds {
 		b.progress("redfish: round %d of %d", round+1, rounds)
-		dir, err := b.folder(fmt.Sprintf("redfish-%d", round))
-		if err != nil {
-			return err
-		}
+		dir := must.Get(b.folder(fmt.Sprintf("redfish-%d", round)))
 		first, second := simulate(post), simulate(post)
 		b.atEnd(func() error { first.stop(); second.stop(); return nil })
-		if steps, err = serverSteps(dir, first.machine.State()); err != nil {
-			return err
-		}
-		logs, err := cleanServer(ctx, first, dir, steps, driver)
-		if err != nil {
-			return err
-		}
+		steps = serverSteps(dir, first.machine.State())
+		logs := cleanServer(ctx, first, dir, steps, driver)
 		raw := newReplayer(second)
-		if err := eachStep(steps, alone, func(i int) error { return raw.step(ctx, logs[i]) }); err != nil {
-			return fmt.Errorf("the requests alone: %w", err)
-		}
-		if err := errors.Join(first.check(), second.check()); err != nil {
-			return err
-		}
+		eachStep("the requests alone", steps, alone, func(i int) { raw.step(ctx, logs[i]) })
+		first.check()
+		second.check()
 		late, open = max(late, len(first.requests())), max(open, len(first.machine.OpenSessions()))
 	}
 	b.note("redfish: %d rounds of a simulated iDRAC's whole clean, %v for POST and for a write of firmware", rounds, post)
@@ -176,31 +157,28 @@ func (b *bench) redfish(ctx context.Context) error {
 		single("  requests after the clean, while its requests are repeated", "", float64(late)).atMost(0),
 		single("  sessions that are open then", "", float64(open)).atMost(0),
 	)
-	return nil
 }
 
 // whole is the name of the time of all steps.
 const whole = "all"
 
 // eachStep does something for each step, and adds the seconds that it takes.
-func eachStep(steps []serverStep, into series, do func(i int) error) error {
+func eachStep(what string, steps []serverStep, into series, do func(i int)) {
 	all := 0.0
 	for i, step := range steps {
 		began := time.Now()
-		if err := do(i); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
+		err := must.Try(func() { do(i) })
+		must.Be(err == nil, "%s: %s: %w", what, step.name, err)
 		seconds := time.Since(began).Seconds()
 		into[step.name], all = append(into[step.name], seconds), all+seconds
 	}
 	into[whole] = append(into[whole], all)
-	return nil
 }
 
 // cleanServer enrolls a server and runs the steps of its clean by the driver, in this process.
 // What a step saves goes to stable storage, as a worker's journal does.
-func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []serverStep, into series) (logs [][]exchange,
-	err error) {
+func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []serverStep,
+	into series) (logs [][]exchange) {
 	driver := redfish.New(redfish.Host{
 		StateDir: dir, Allow: func(string) error { return nil },
 		Secret: func(string) (host.Secret, error) {
@@ -209,17 +187,13 @@ func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []server
 	})
 	target := hardware.Target{Name: "node1", Driver: "redfish",
 		Settings: map[string]string{"url": bmc.system, "secret": "rack"}}
-	found, err := driver.Discover(ctx, target, device.Identity{})
-	if err != nil {
-		return nil, err
-	}
+	found := must.Get(driver.Discover(ctx, target, device.Identity{}))
 	bmc.requests()
-	err = eachStep(steps, into, func(i int) error {
-		err := runStep(ctx, driver, target, found.Identity, dir, steps[i])
+	eachStep("the driver", steps, into, func(i int) {
+		must.Do(runStep(ctx, driver, target, found.Identity, dir, steps[i]))
 		logs = append(logs, bmc.requests())
-		return err
 	})
-	return logs, err
+	return logs
 }
 
 func runStep(ctx context.Context, driver hardware.Driver, target hardware.Target, enrolled device.Identity,

@@ -7,9 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"burnish/internal/testkit/loops"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
@@ -29,119 +30,82 @@ const (
 )
 
 // newLoop makes one, or returns in one line why there is none here.
-func newLoop(dir string) (l *loop, why string, err error) {
+func newLoop(dir string) (l *loop, why string) {
 	if os.Geteuid() != 0 {
-		return nil, "only root may make loop devices", nil
+		return nil, "only root may make loop devices"
 	}
 	l = &loop{image: filepath.Join(dir, "drive.img")}
-	if failed := l.make(filepath.Join(dir, "drive")); failed != nil {
-		// Many containers have no loop devices.
-		return nil, failed.Error(), l.close()
+	// Many containers have no loop devices.
+	if failed := must.Try(func() { l.make(filepath.Join(dir, "drive")) }); failed != nil {
+		must.Do(l.close())
+		return nil, failed.Error()
 	}
-	return l, "", nil
+	return l, ""
 }
 
-func (l *loop) make(mountPoint string) error {
+func (l *loop) make(mountPoint string) {
 	inner := filepath.Join(mountPoint, "disk.img")
-	if err := errors.Join(writeZeroes(l.image, imageSize), os.MkdirAll(mountPoint, 0o700)); err != nil {
-		return err
-	}
-	if _, err := tool("mkfs.ext4", "-q", "-F", l.image); err != nil {
-		return err
-	}
-	if err := mountLoop(l.image, mountPoint); err != nil {
-		return err
-	}
-	l.undo = append(l.undo, func() error { _, err := tool("umount", mountPoint); return err })
-	if err := writeZeroes(inner, loopSize); err != nil {
-		return err
-	}
-	path, err := loops.Attach(inner)
-	if err != nil {
-		return err
-	}
+	writeZeroes(l.image, imageSize)
+	must.Do(os.MkdirAll(mountPoint, 0o700))
+	must.Do(tool("mkfs.ext4", "-q", "-F", l.image))
+	mountLoop(l.image, mountPoint)
+	l.undo = append(l.undo, func() error { return tool("umount", mountPoint) })
+	writeZeroes(inner, loopSize)
+	path := must.Get(loops.Attach(inner))
 	l.undo = append(l.undo, func() error { return loops.Detach(path) })
 	l.Device = site.Device{Name: "loop1", Driver: "block", Path: path, Size: loopSize, Set: []string{"path=" + path}}
-	return nil
 }
 
 // mountLoop mounts an image, for which mount takes a loop device.
-func mountLoop(image, point string) error {
-	release, err := loops.Keep()
-	if err != nil {
-		return err
-	}
+func mountLoop(image, point string) {
+	release := must.Get(loops.Keep())
 	defer release()
-	_, err = tool("mount", "-o", "loop", image, point)
-	return err
+	must.Do(tool("mount", "-o", "loop", image, point))
 }
 
 // close takes apart what was made, in the reverse order.
-func (l *loop) close() error {
-	var failed []error
-	for i := len(l.undo) - 1; i >= 0; i-- {
-		failed = append(failed, l.undo[i]())
+func (l *loop) close() (err error) {
+	for _, undo := range slices.Backward(l.undo) {
+		err = errors.Join(err, undo())
 	}
-	l.undo = nil
-	return errors.Join(failed...)
-}
-
-// left counts the tenant's blocks wherever they lie in the image.
-func (l *loop) left() (int, error) {
-	image, err := os.Open(l.image)
-	if err != nil {
-		return 0, err
-	}
-	defer image.Close()
-	return hardwaretest.Find(image, imageSize, nonce)
-}
-
-// tool runs a program of the system administrator's, who has /sbin in the path.
-func tool(name string, args ...string) (string, error) {
-	for _, dir := range []string{"", "/usr/sbin", "/sbin"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			r, err := proc.Run(exec.Command(path, args...))
-			return strings.TrimSpace(r.Stdout), errors.Join(err, r.Err())
-		}
-	}
-	return "", errors.New(name + " is not installed")
-}
-
-// writeZeroes writes a new file of zeroes, so that every block of it is allocated.
-func writeZeroes(path string, size int64) error {
-	_, err := tool("dd", "if=/dev/zero", "of="+path, "bs=1M", fmt.Sprintf("count=%d", size>>20), "conv=excl,fsync",
-		"status=none")
 	return err
 }
 
+// left counts the tenant's blocks wherever they lie in the image.
+func (l *loop) left() int {
+	image := must.Get(os.Open(l.image))
+	defer image.Close()
+	return must.Get(hardwaretest.Find(image, imageSize, nonce))
+}
+
+// tool runs a program of the system administrator's.
+func tool(name string, args ...string) error {
+	path, err := proc.Look(name)
+	if err != nil {
+		return err
+	}
+	r, err := proc.Run(exec.Command(path, args...))
+	return errors.Join(err, r.Err())
+}
+
+// writeZeroes writes a new file of zeroes, so that every block of it is allocated.
+func writeZeroes(path string, size int64) {
+	must.Do(tool("dd", "if=/dev/zero", "of="+path, "bs=1M", fmt.Sprintf("count=%d", size>>20), "conv=excl,fsync",
+		"status=none"))
+}
+
 // turnLoopOver binds and cleans a loop device, and counts what is left of its tenant below it.
-func (d *demo) turnLoopOver(ctx context.Context, l *loop) error {
-	if err := d.enroll(ctx, l.Device); err != nil {
-		return err
-	}
-	if err := d.settle(ctx, repairable); err != nil {
-		return err
-	}
-	if err := d.bind(ctx, l.Device); err != nil {
-		return err
-	}
-	found, err := l.left()
-	if err != nil || found != l.Blocks() {
-		return fmt.Errorf("%d blocks of the tenant lie below the loop device, want %d (%w)", found, l.Blocks(), err)
-	}
+func (d *demo) turnLoopOver(ctx context.Context, l *loop) {
+	d.enroll(ctx, l.Device)
+	d.settle(ctx, repairable)
+	d.bind(ctx, l.Device)
+	found := l.left()
+	must.Be(found == l.Blocks(), "%d blocks of the tenant lie below the loop device, want %d", found, l.Blocks())
 	fmt.Printf("  %d blocks of the tenant lie in the image below the file system below the loop device\n", found)
-	if err := d.unbind(ctx, l.Name); err != nil {
-		return err
-	}
-	if err := d.settle(ctx, repairable); err != nil {
-		return err
-	}
-	if err := d.requireClean(ctx, l.Device); err != nil {
-		return err
-	}
-	if found, err = l.left(); err != nil || found != 0 {
-		return fmt.Errorf("%d blocks of the tenant are left below the loop device (%w)", found, err)
-	}
+	d.unbind(ctx, l.Name)
+	d.settle(ctx, repairable)
+	d.requireClean(ctx, l.Device)
+	found = l.left()
+	must.Be(found == 0, "%d blocks of the tenant are left below the loop device", found)
 	fmt.Println("  0 blocks of the tenant are left in that image")
-	return nil
 }

@@ -15,9 +15,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
@@ -32,7 +34,7 @@ func main() {
 	dir := flag.String("dir", "run", "the folder to work in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *up, *down, *target, *bin, *dir)
+	err := must.Try(func() { run(ctx, *up, *down, *target, *bin, must.Get(filepath.Abs(*dir))) })
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -40,60 +42,40 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, up, down bool, target, bin, dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	programs, err := site.Built(bin)
+func run(ctx context.Context, up, down bool, target, bin, dir string) {
+	must.Be(flag.NArg() == 0, "%q is not known; see -help", flag.Arg(0))
+	programs := must.Get(site.Built(bin))
 	switch {
-	case err != nil:
-		return err
-	case flag.NArg() > 0:
-		return fmt.Errorf("%q is not known; see -help", flag.Arg(0))
 	case up:
-		return goUp(ctx, programs, filepath.Join(dir, "up"))
+		goUp(ctx, programs, filepath.Join(dir, "up"))
 	case down:
-		return goDown(ctx, filepath.Join(dir, "up"))
+		goDown(ctx, filepath.Join(dir, "up"))
+	default:
+		show(ctx, programs, filepath.Join(dir, "demo"), target)
 	}
-	return show(ctx, programs, filepath.Join(dir, "demo"), target)
 }
 
 // show runs the whole demo in an empty folder, which is gone afterwards.
-func show(ctx context.Context, programs site.Programs, wanted, target string) (err error) {
+func show(ctx context.Context, programs site.Programs, wanted, target string) {
 	began := time.Now()
 	dir, reason, err := site.InPlaceDir(ctx, wanted)
-	if err != nil {
-		return err
-	}
+	must.Do(err)
 	if reason != "" {
 		fmt.Printf("%s: %s.\nThe demo works in memory instead: %s\n", wanted, reason, dir)
 	}
-	ports, err := proc.FreePorts(0, 0)
-	if err != nil {
-		return err
+	ports := must.Get(proc.FreePorts(0, 0))
+	d := newDemo(programs, dir, ports[0], ports[1])
+	err = must.Try(func() {
+		d.startAppliance(ctx)
+		d.start(ctx)
+		d.play(ctx, target)
+	})
+	err = errors.Join(err, d.worker.Stop(), d.Server.Stop())
+	if d.appliance != nil {
+		err = errors.Join(err, d.appliance.Kill())
 	}
-	d, err := newDemo(programs, dir, ports[0], ports[1])
-	if err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, d.worker.Stop(), d.Server.Stop())
-		if d.appliance != nil {
-			err = errors.Join(err, d.appliance.Kill())
-		}
-		err = errors.Join(err, os.RemoveAll(dir))
-		if err == nil {
-			fmt.Printf("\nEvery assertion held. What was started is stopped; %.0f s.\n", time.Since(began).Seconds())
-		}
-	}()
-	if err := d.startAppliance(ctx); err != nil {
-		return err
-	}
-	if err := d.start(ctx); err != nil {
-		return err
-	}
-	return d.play(ctx, target)
+	must.Do(errors.Join(err, os.RemoveAll(dir)))
+	fmt.Printf("\nEvery assertion held. What was started is stopped; %.0f s.\n", time.Since(began).Seconds())
 }
 
 // demo is a site with one worker, and what it has enrolled.
@@ -106,47 +88,36 @@ type demo struct {
 	files     []site.Device // the tenants' files
 }
 
-func newDemo(programs site.Programs, dir string, port, uiPort int) (*demo, error) {
+func newDemo(programs site.Programs, dir string, port, uiPort int) *demo {
 	server := &site.Server{Program: programs.Server, Dir: dir, Port: port, UIPort: uiPort}
-	s, err := site.New(programs, server, site.DefaultNamespace, "demo", dir)
-	if err != nil {
-		return nil, err
-	}
+	s := must.Get(site.New(programs, server, site.DefaultNamespace, "demo", dir))
 	s.Env = os.Environ()
 	d := &demo{Site: s, worker: s.Worker("all", "BURNISH_MAX_CLEANS_PER_HOST=4")}
 	d.worker.LogFile = filepath.Join(dir, "worker.log")
-	return d, d.allow(s.Files + "/**")
+	d.allow(s.Files + "/**")
+	return d
 }
 
 // start starts server and worker, and shows where they are.
-func (d *demo) start(ctx context.Context) error {
-	if err := d.Server.Start(ctx); err != nil {
-		return err
-	}
+func (d *demo) start(ctx context.Context) {
+	must.Do(d.Server.Start(ctx))
 	fmt.Println(d.Server.Ready)
 	fmt.Printf("Web UI: http://127.0.0.1:%d   devices that wait for an operator, as a query there:\n  %s\n",
 		d.Server.UIPort, contract.QueryStuck)
 	d.worker.Address = d.Server.Address
-	return d.worker.Start(ctx)
+	must.Do(d.worker.Start(ctx))
 }
 
 // allow adds paths to what may be wiped.
-func (d *demo) allow(paths ...string) error {
+func (d *demo) allow(paths ...string) {
 	d.allowed = append(d.allowed, paths...)
-	return d.Allow(d.allowed...)
+	must.Do(d.Allow(d.allowed...))
 }
 
 // burnish runs the command line as an operator would, and prints it.
-func (d *demo) burnish(ctx context.Context, args ...string) error {
-	r, err := d.Burnish(ctx, args...)
-	if err != nil {
-		return err
-	}
-	text := "$ burnish"
-	for _, arg := range args {
-		text += " " + arg
-	}
-	fmt.Println(text)
+func (d *demo) burnish(ctx context.Context, args ...string) {
+	r := must.Get(d.Burnish(ctx, args...))
+	fmt.Println("$ burnish", strings.Join(args, " "))
 	fmt.Print(r.Stdout, r.Stderr)
-	return r.Err()
+	must.Do(r.Err())
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -45,9 +44,8 @@ func newAPI(t *testing.T, env ...string) *API {
 	for name, value := range a.Keystone.AddUser(t, "burnish", "admin").Environment() {
 		env = append(env, name+"="+value)
 	}
-	ports, err := proc.FreePorts(0)
+	address, err := proc.FreeAddress()
 	require.NoError(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	a.URL = "http://" + address
 	a.Keystone.RegisterService(t, "accelerator", a.URL)
 	a.Control = a.Run(t, "control", append(env, "BURNISH_API_KEY="+a.apiKey(t), "BURNISH_API_ADDRESS="+address)...)
@@ -201,6 +199,30 @@ func (a Answer) requireFault(t testing.TB, status int, code device.Code) {
 	require.NotEmpty(t, *fault.Error.Remedy, a.Body)
 }
 
+const operatorToken = "operator-token-of-the-tests-0123456789"
+
+// tokenFile writes a file of static tokens: an operator and a reader.
+func (s *Site) tokenFile(t testing.TB) string {
+	t.Helper()
+	return s.writeFile(t, "tokens.yaml", fmt.Sprintf(`- {user: olga, roles: [admin], token: %q}
+- {user: rita, roles: [reader], token: "reader-token-of-the-tests-0123456789ab"}
+`, operatorToken))
+}
+
+// ServeAPI runs a control worker that serves the API on a free port to the users of the
+// token file.
+func (s *Site) ServeAPI(t testing.TB, env ...string) (*Worker, Caller) {
+	t.Helper()
+	address, err := proc.FreeAddress()
+	require.NoError(t, err)
+	w := s.Run(t, "control", append(env, "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+s.tokenFile(t))...)
+	// Each request has a connection of its own: none is repeated by the client's library.
+	c := Caller{URL: "http://" + address, Token: operatorToken,
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	c.AwaitReady(t)
+	return w, c
+}
+
 // AwaitReady waits until the API takes requests for changes.
 func (c Caller) AwaitReady(t testing.TB) {
 	t.Helper()
@@ -222,21 +244,6 @@ func (s *Site) events(t testing.TB, name string) string {
 	s.awaitIdle(t, name)
 	info := s.Describe(t, name).GetWorkflowExecutionInfo()
 	return fmt.Sprintf("%d of %s", info.GetHistoryLength(), info.GetExecution().GetRunId())
-}
-
-// atOnce calls f so many times at the same moment, and gives the answers.
-func atOnce[T any](n int, f func(i int) T) []T {
-	all, start := make([]T, n), make(chan struct{})
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() {
-			<-start
-			all[i] = f(i)
-		})
-	}
-	close(start)
-	group.Wait()
-	return all
 }
 
 // writeFile writes a private file of the site, and gives its path.

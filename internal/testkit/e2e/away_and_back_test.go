@@ -42,24 +42,6 @@ func TestKillServerPastTheHeartbeat(t *testing.T) {
 	require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax, "nothing crashed on the host")
 }
 
-// kill -9 of the server in mid-wipe, for longer than heartbeats are throttled; the step goes on
-// meanwhile or is resumed.
-//
-// F2
-func TestKillServer(t *testing.T) {
-	t.Parallel()
-	s := ownServer(t)
-	s.Run(t, "all")
-	d := enrollDirty(t, s, "fake", 256*MiB, 16*time.Second)
-	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
-	require.NoError(t, s.Server.Kill())
-	outage(t, 8*time.Second)
-	require.NoError(t, s.Server.Start(t.Context()))
-	v := s.AwaitReturned(t, d, 90*time.Second)
-	require.Equal(t, "cleaned", v.Cleans[len(v.Cleans)-1].Outcome)
-	require.Len(t, v.Cleans, 1)
-}
-
 // The network between host and server is cut for longer than the heartbeat time-out; the
 // control worker keeps its connection. The wipe stops, since the host cannot report it, and
 // goes on by itself afterwards.

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
@@ -24,7 +23,6 @@ const latestDocument = "/openstack/latest/meta_data.json"
 // fleet is a site whose control worker serves guests, with hosts of their own state directories.
 type fleet struct {
 	*Site
-	Control *Worker
 	Service metadataService
 }
 
@@ -32,11 +30,9 @@ type fleet struct {
 func newFleet(t testing.TB, env ...string) *fleet {
 	t.Helper()
 	f := &fleet{Site: newSite(t)}
-	address, err := proc.FreeAddress()
-	require.NoError(t, err)
-	f.Service = metadataService{"http://" + address}
-	f.Control = f.Run(t, "control", append(env, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+
-		f.writeFile(t, "metadata.secret", metadataSecret+"\n"))...)
+	service, more := f.metadataService(t)
+	f.Service = service
+	f.Run(t, "control", append(env, more...)...)
 	return f
 }
 
@@ -59,17 +55,16 @@ func (f *fleet) host(t testing.TB) *fleetHost {
 // small is the size of a fleet's devices.
 const small = 64 << 10
 
-// enroll takes NVMe drives of the host into service, with these settings beside the size and
-// the serial, which is the name in capitals. It returns when all are available.
-func (h *fleetHost) enroll(t testing.TB, settings string, names ...string) []Device {
+// enroll takes NVMe drives of the host into service, whose serial is the name in capitals. It returns
+// when all are available.
+func (h *fleetHost) enroll(t testing.TB, names ...string) []Device {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("devices:\n")
 	var all []Device
 	for _, name := range names {
 		fmt.Fprintf(&text, "  - {name: %q, host: %s, driver: fake, type: NVME, provide: true, set: {size: %d, serial: "+
-			"%s%s}}\n",
-			name, h.Host, small, strings.ToUpper(name), settings)
+			"%s}}\n", name, h.Host, small, strings.ToUpper(name))
 		d := Device(h.fleet.FakeDevice(name, small))
 		d.Path = filepath.Join(h.StateDir, "fake", name, "contents")
 		all = append(all, d)

@@ -14,7 +14,7 @@ import (
 func TestInstancesWhoseWorkflowIsTerminated(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	devices := f.host(t).enroll(t, "", "d1", "d2", "d3")
+	devices := f.host(t).enroll(t, "d1", "d2", "d3")
 	const guest = "127.6.0.1"
 	alice, bob := Instance("alice"), Instance("bob")
 	f.act(t, "bind", alice, append(named(devices...), "--address", guest, "--project", "p1")...)

@@ -48,62 +48,6 @@ func fill(t *testing.T, dir string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-// The inventory fails while a device is being returned: the device stays reserved, and is
-// returned when the inventory is back (F5). Meanwhile it says why it waits.
-//
-// F5, F29
-func TestInventoryFailsAtTheReturn(t *testing.T) {
-	t.Parallel()
-	for what, tt := range map[string]struct {
-		mount bool
-		fail  func(t *testing.T, dir string) (heal func())
-	}{
-		"gone": {false, func(t *testing.T, dir string) func() {
-			require.NoError(t, os.Rename(dir, dir+".away"))
-			return func() { require.NoError(t, os.Rename(dir+".away", dir)) }
-		}},
-		"full": {true, fill},
-		"read-only": {true, func(t *testing.T, dir string) func() {
-			remount := func(flags uintptr) {
-				Await(t, 10*time.Second, "the remount", func() (bool, string) {
-					err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|flags, "")
-					return err == nil, fmt.Sprint(err) // busy while a file is open for writing
-				})
-			}
-			remount(unix.MS_RDONLY)
-			return func() { remount(0) }
-		}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			dir := filepath.Join(s.State, "inventory")
-			if tt.mount {
-				smallDisk(t, dir, 64)
-			}
-			s.Run(t, "all", "BURNISH_TELL_AFTER=3s")
-			d := enrollDirty(t, s, "fake", 4*MiB, 2*time.Second)
-			s.AwaitMidWipe(t, d, 0, 20*time.Second)
-			heal := tt.fail(t, dir)
-			Await(t, 20*time.Second, "the clean's last step to end", func() (bool, string) {
-				e, _ := s.Journal(t, "d1")
-				return e.Step == "verify" && e.Done, fmt.Sprintf("%+v", e)
-			})
-			d.RequireZero(t)
-			RequireThroughout(t, 3*time.Second, "the device is not allocatable", func() (bool, string) {
-				v := s.Show(t, "d1")
-				return v.DeviceState == device.Cleaning, fmt.Sprintf("%+v", v)
-			})
-			s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
-			s.requireTold(t, "d1", device.CodeInventoryUnavailable)
-			heal()
-			v := s.AwaitReturned(t, d, 30*time.Second)
-			require.Len(t, v.Cleans, 1, "it was clean all the time")
-			s.requireQuiet(t, "d1")
-		})
-	}
-}
-
 // The host's state directory is full in mid-wipe: the step is tried again, says why, and goes
 // on when there is space.
 //
@@ -189,27 +133,4 @@ func (s *Site) awaitFailure(t *testing.T, name, step, text string) {
 		p := s.Pending(t, name, step)
 		return p.GetAttempt() > 1 && strings.Contains(p.GetLastFailure().GetMessage(), text), p.String()
 	})
-}
-
-// A step that runs and does not get on looks like any other in the heartbeats: show says since
-// when, the operator is called, and all that ends with the next progress.
-//
-// F29
-func TestStepWithoutProgress(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all", "BURNISH_TELL_AFTER=3s")
-	d := enrollDirty(t, s, "fake", 4*MiB, 16*time.Second) // all in one chunk
-	v := s.AwaitDevice(t, "d1", 20*time.Second, "to be in its erase", func(v contract.DeviceStatus) bool {
-		return v.CleanStep != nil && v.CleanStep.Step == "zero" && v.Progress != nil && !v.Progress.BudgetEnds.IsZero()
-	})
-	require.NotZero(t, v.Progress.ProgressAt)
-	require.True(t, !v.NeedsOperator || time.Since(v.Progress.ProgressAt) >= 3*time.Second,
-		"the operator is called too early: %+v", v)
-	s.requireTold(t, "d1", device.CodeNoProgress)
-	v = s.Show(t, "d1")
-	require.Equal(t, device.Cleaning, v.DeviceState, "it goes on")
-	require.Contains(t, s.Must(t, "show", "d1"), "last progress")
-	s.AwaitReturned(t, d, 40*time.Second)
-	s.requireQuiet(t, "d1")
 }

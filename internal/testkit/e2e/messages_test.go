@@ -15,57 +15,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A turnover's history is bounded, and so is what an idle device keeps of it: the
-// engine's cost, and its limits, depend on both (DESIGN, facts on Temporal).
-func TestHistoryBudget(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all")
-	d := s.Device(t, "fake", "d1", 1*MiB, 0)
-	s.Enroll(t, d, "--provide", "--one-time-use")
-	s.AwaitReturned(t, d, 20*time.Second)
-	before := s.awaitIdle(t, "d1")
-	s.Bind(t, "d1", "alice")
-	s.Unbind(t, "d1", "alice")
-	s.AwaitReturned(t, d, 20*time.Second)
-	turnover := s.awaitIdle(t, "d1")[len(before):]
-	count := CountEvents(turnover)
-	t.Logf("%d events a turnover: %v", len(turnover), count)
-	// A slow machine makes an inventory call as an activity after a second, and lists the verify.
-	require.LessOrEqual(t, len(turnover), 57)
-	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES], 4)
-	require.GreaterOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 1, "zero, which verify follows")
-	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 5)
-	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED], "the memo")
-	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], 2,
-		"the deadline of the instance's claim, and whether a verify lasts that has an activity of its own")
-	require.Equal(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], count[enumspb.EVENT_TYPE_TIMER_CANCELED]+
-		count[enumspb.EVENT_TYPE_TIMER_FIRED], "none fires for nothing later")
-	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED])
-
-	run := s.Execution(t, "d1").GetRunId()
-	// It continues as new at any quiet point, in a tenant's hands too.
-	next := func() bool { s.awaitIdle(t, "d1"); return s.Execution(t, "d1").GetRunId() != run }
-	var idle []*historypb.HistoryEvent
-	for i := 0; idle == nil; i++ {
-		require.Less(t, i, 10, "no continue-as-new")
-		s.Bind(t, "d1", "alice")
-		if next() {
-			idle = s.awaitIdle(t, "d1")
-		}
-		s.Unbind(t, "d1", "alice")
-		s.AwaitReturned(t, d, 20*time.Second)
-		if next() && idle == nil {
-			idle = s.awaitIdle(t, "d1")
-		}
-	}
-	t.Logf("%d events after continue-as-new: %v", len(idle), CountEvents(idle))
-	require.LessOrEqual(t, len(idle), 15)
-	require.Less(t, len(s.History(t, "d1", run)), 300, "the run before")
-	// What the run before had published is still published.
-	s.AwaitListed(t, "d1", "list", "--state", "available", "--type", "FAKE")
-}
-
 // awaitIdle is the newest run's history once nothing is under way in it.
 func (s *Site) awaitIdle(t testing.TB, name string) []*historypb.HistoryEvent {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -67,16 +66,13 @@ func tags(t testing.TB, document string) map[string]string {
 	return found
 }
 
-// serveMetadata runs a host's worker, and a control worker that serves guests and the API.
-func (s *Site) serveMetadata(t testing.TB) (metadataService, Caller) {
+// metadataService gives the address of a metadata service, and what its control worker is started with.
+func (s *Site) metadataService(t testing.TB) (metadataService, []string) {
 	t.Helper()
-	ports, err := proc.FreePorts(0)
+	address, err := proc.FreeAddress()
 	require.NoError(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	s.Run(t, "host")
-	_, api := s.ServeAPI(t, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+
-		s.writeFile(t, "metadata.secret", metadataSecret+"\n"))
-	return metadataService{"http://" + address}, api
+	return metadataService{"http://" + address}, []string{"BURNISH_METADATA_ADDRESS=" + address,
+		"BURNISH_METADATA_SECRET_FILE=" + s.writeFile(t, "metadata.secret", metadataSecret+"\n")}
 }
 
 // A guest reads its devices and their roles from the metadata service, as Neutron's proxy or
@@ -86,7 +82,9 @@ func TestAGuestReadsWhichDeviceIsWhich(t *testing.T) {
 	t.Parallel()
 	const latest = "/openstack/latest/meta_data.json"
 	s := newSite(t)
-	service, api := s.serveMetadata(t)
+	service, env := s.metadataService(t)
+	s.Run(t, "host")
+	_, api := s.ServeAPI(t, env...)
 	s.EnrollAll(t, map[string]string{
 		"d1": `type: NVME, provide: true, set: {size: 1MiB, serial: S1}`,
 		"n1": `type: NIC, provide: true, set: {size: 1MiB, serial: S3, mac: "52:54:00:00:00:01"}`,

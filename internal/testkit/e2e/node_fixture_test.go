@@ -230,17 +230,3 @@ func (s *nodeSite) awaitAvailable(t testing.TB, name string, within time.Duratio
 	s.requireClean(t, name)
 	return v
 }
-
-// eachNode does something with several servers at once.
-func (s *nodeSite) eachNode(t *testing.T, names []string, do func(name string)) {
-	t.Helper()
-	each(t, names, func(_ int, name string) { do(name) })
-}
-
-// turn gives the server to a tenant and takes it back.
-func (s *nodeSite) turn(t testing.TB, name, tenant string) {
-	t.Helper()
-	s.Bind(t, name, tenant)
-	s.nodes[name].used(t)
-	s.Unbind(t, name, tenant)
-}

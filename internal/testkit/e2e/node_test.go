@@ -37,11 +37,11 @@ func TestANodeIsCleanedByAllSteps(t *testing.T) {
 	control := s.Run(t, "control", s.env("BURNISH_DEBUG=1")...)
 	host := s.Run(t, "host", s.env("BURNISH_DEBUG=1")...)
 	names := slices.Sorted(maps.Keys(s.nodes))
-	s.eachNode(t, names, func(name string) {
+	each(t, names, func(_ int, name string) {
 		s.enroll(t, name, "--provide")
 		s.awaitAvailable(t, name, time.Minute)
 	})
-	s.eachNode(t, names, func(name string) {
+	each(t, names, func(_ int, name string) {
 		s.Bind(t, name, "alice")
 		v := s.Show(t, name)
 		require.Equal(t, device.Allocated, v.DeviceState)

@@ -11,7 +11,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/redfishsim"
-	"burnish/workflows/contract"
 )
 
 // nodeTrouble is what is wrong with a server when its clean begins, or in the middle of it.
@@ -96,7 +95,7 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 		name := fmt.Sprintf("node%d", i+1)
 		names, trouble[name] = append(names, name), one
 	}
-	s.eachNode(t, names, func(name string) {
+	each(t, names, func(_ int, name string) {
 		s.enroll(t, name, "--provide")
 		s.awaitAvailable(t, name, time.Minute)
 		one, n := trouble[name], s.nodes[name]
@@ -133,79 +132,4 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 		s.Must(t, "clean", name)
 		s.awaitAvailable(t, name, time.Minute)
 	})
-}
-
-// failures are a request of each step that the BMC refuses once. Each step has a session of its
-// own: those that only read are found by its number.
-var failures = []struct {
-	step  string
-	fault redfishsim.Fault
-}{
-	{"security_check", redfishsim.Fault{Login: 1, Method: http.MethodGet, Path: "*/TaskService/Tasks"}},
-	{"erase_drives", redfishsim.Fault{Method: http.MethodPost, Path: "*SecureErase"}},
-	{"verify", redfishsim.Fault{Login: 3, Method: http.MethodGet, Path: "*/Drives/*"}},
-	{"firmware_reflash", redfishsim.Fault{Method: http.MethodPost, Path: "/redfish/v1/UpdateService/*"}},
-	{"verify_firmware", redfishsim.Fault{Login: 5, Method: http.MethodGet, Path: "*/FirmwareInventory"}},
-	{"bios_reset", redfishsim.Fault{Method: http.MethodPost, Path: "*Bios.ResetBios"}},
-	{"bios_apply", redfishsim.Fault{Method: http.MethodPatch, Path: "*/Bios/Settings"}},
-	{"verify_properties", redfishsim.Fault{Login: 8, Method: http.MethodGet, Path: "*/PCIeDevices/*"}},
-}
-
-// Each step fails once, and is repeated once by the operator; and a step that is repeated after
-// all went well changes nothing more.
-func TestEachStepOfANodeFailsOnceAndIsRepeated(t *testing.T) {
-	t.Parallel()
-	s := newNodeSite(t, newSite(t), slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(failures)))
-	s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=16")...)
-	var names, steps []string
-	for i, one := range failures {
-		names, steps = append(names, fmt.Sprintf("node%d", i+1)), append(steps, one.step)
-	}
-	require.Equal(t, nodeSteps, steps)
-	s.eachNode(t, names, func(name string) {
-		s.enroll(t, name, "--provide")
-		s.awaitAvailable(t, name, time.Minute)
-		s.Bind(t, name, "alice")
-		n, at := s.nodes[name], slices.Index(names, name)
-		n.used(t)
-		fault := failures[at].fault
-		fault.Kind, fault.Status = redfishsim.Respond, http.StatusForbidden
-		fault.Body = `{"error": {"code": "Base.1.8.InsufficientPrivilege", "message": "There are insufficient privileges."}}`
-		require.NoError(t, n.BMC.Inject(fault))
-		s.Unbind(t, name, "alice")
-		v := s.AwaitState(t, name, time.Minute, device.Error, device.Available)
-		require.Equal(t, device.Error, v.DeviceState, "%s: its failure is overlooked", steps[at])
-		require.True(t, v.Dirty)
-		require.Equal(t, steps[:at], doneSteps(v), "%s: %s", steps[at], v.LastError)
-		s.RequireReserved(t, name, 1)
-		s.Must(t, "clean", name)
-		v = s.awaitAvailable(t, name, time.Minute)
-		require.Equal(t, steps, doneSteps(v))
-	})
-	// The steps that follow are those of any server.
-	name := names[0]
-	commits := len(s.nodes[name].state(t).Commits)
-	s.Must(t, "manage", name)
-	// The evidence of an erase counts in its own clean only.
-	for _, steps := range []string{"security_check", "erase_drives,verify", "firmware_reflash,verify_firmware",
-		"bios_reset", "bios_apply", "verify_properties"} {
-		s.Must(t, "clean", name, "--steps", steps, "--wait", "--timeout", "100s")
-	}
-	require.Len(t, s.nodes[name].state(t).Commits, commits, "firmware at its target is not written again")
-	v := s.Show(t, name)
-	require.Equal(t, device.Manageable, v.DeviceState, v.LastError)
-	s.Must(t, "provide", name)
-	s.awaitAvailable(t, name, time.Minute)
-}
-
-// doneSteps are the steps that the server's last clean has done.
-func doneSteps(v contract.DeviceStatus) []string {
-	names := []string{}
-	if len(v.Cleans) == 0 {
-		return names
-	}
-	for _, step := range v.Cleans[len(v.Cleans)-1].Steps {
-		names = append(names, step.Step)
-	}
-	return names
 }

@@ -3,9 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -81,7 +79,7 @@ func (k poolStrike) faults() []oneviewsim.Fault {
 }
 
 // poolKinds are the requests of a server's life that change something, and some that read, each with
-// whom every run kills at it.
+// whom is killed at it.
 var poolKinds = []poolStrike{
 	{victim: theServer, phase: cleaning, method: http.MethodPost, path: logins, expired: true},
 	{victim: theWorker, phase: cleaning, method: http.MethodPost, path: profilePosts},
@@ -112,13 +110,10 @@ func poolStrikes(v victim) (all []poolStrike) {
 	return all
 }
 
-// Whatever is killed, worker, server or appliance, before or after whatever request that applies
+// Whatever is killed, worker, server or appliance, before or after whatever kind of request that applies
 // or removes a profile: everything goes on by itself to the right end. No profile of Burnish's is
 // left without a record and none recorded that is not there, no server ever has two, and neither
 // the profile nor the power of another user's server is touched.
-//
-// Every run kills one of the three at each kind of request; BURNISH_KILLS=all, as in
-// `make soak`, each of them at each request.
 func TestKillAtEveryRequestToAnAppliance(t *testing.T) {
 	t.Parallel()
 	for _, v := range []victim{theWorker, theAppliance, theServer} {
@@ -128,49 +123,11 @@ func TestKillAtEveryRequestToAnAppliance(t *testing.T) {
 			if v == theServer {
 				on = ownServer
 			}
-			if os.Getenv("BURNISH_KILLS") == "all" {
-				killAtEachPoolRequest(t, on(t), v)
-				return
-			}
 			all := poolStrikes(v)
 			k := newKills(t, on(t), len(all))
-			require.Equal(t, len(all), k.strike(t, all), "kills")
+			k.strike(t, all)
 		})
 	}
-}
-
-// killAtEachPoolRequest strikes at each request of each phase, as many at once as there are
-// servers.
-func killAtEachPoolRequest(t *testing.T, on *Site, v victim) {
-	t.Helper()
-	k := newKills(t, on, 30)
-	var all []poolStrike
-	for _, p := range []phase{cleaning, binding, returning} {
-		name := k.prepare(t, 0, poolStrike{phase: p})
-		before := len(k.requests(t, name))
-		k.begin(t, name, p)
-		if p == binding {
-			k.awaitBound(t, name)
-		} else {
-			k.requireIdle(t, name, k.of(name), "server-1")
-		}
-		seen := k.requests(t, name)[before:]
-		k.end(t, name, poolStrike{phase: p})
-		t.Logf("%s: %d requests", p, len(seen))
-		for i, r := range seen {
-			one := poolStrike{victim: v, phase: p, skip: i}
-			if all = append(all, one); r.Method != http.MethodGet && v != theServer {
-				one.after = true
-				all = append(all, one)
-			}
-		}
-	}
-	struck, began := 0, time.Now()
-	for some := range slices.Chunk(all, 30) {
-		struck += k.strike(t, some)
-	}
-	t.Logf("%s: killed at %d requests of %d, in %.0f s", v, struck, len(all), time.Since(began).Seconds())
-	require.Greater(t, struck, len(all)*9/10)
 }
 
 // kills is a site whose servers have an appliance each, so that each may be struck at a request
@@ -179,12 +136,11 @@ type kills struct {
 	*poolSite
 	worker *Worker
 	mu     sync.Mutex
-	life   map[string]int // how many devices each appliance's server has been
 }
 
 func newKills(t *testing.T, on *Site, n int) *kills {
 	t.Helper()
-	k := &kills{life: map[string]int{}, poolSite: newPoolSite(t, on, nil)}
+	k := &kills{poolSite: newPoolSite(t, on, nil)}
 	for i := range n {
 		a := k.addAppliance(t, appliance(i), oneviewsim.Servers(2), func(_ *oneviewsim.Config, state *oneviewsim.State) {
 			state.Hardware[0].Serial = fmt.Sprintf("RACK%dSERVER1", i+1)
@@ -198,29 +154,13 @@ func newKills(t *testing.T, on *Site, n int) *kills {
 func appliance(i int) string { return fmt.Sprintf("rack%d", i+1) }
 
 // of is the appliance of a device: their names have the same number.
-func (k *kills) of(name string) string { return "rack" + strings.Split(name, "-")[1] }
+func (k *kills) of(name string) string { return "rack" + strings.TrimPrefix(name, "node-") }
 
-func (k *kills) requests(t testing.TB, name string) []oneviewsim.Request {
-	t.Helper()
-	all, err := k.appliances[k.of(name)].Requests()
-	require.NoError(t, err)
-	return all
-}
-
-// prepare brings a new device, on the server of appliance i, to where the strike's phase begins.
+// prepare brings the device on the server of appliance i to where the strike's phase begins.
 func (k *kills) prepare(t *testing.T, i int, s poolStrike) (name string) {
 	t.Helper()
 	rack := appliance(i)
-	k.mu.Lock()
-	k.life[rack]++
-	life := k.life[rack]
-	k.mu.Unlock()
-	if life > 1 {
-		before := fmt.Sprintf("node-%d-%d", i+1, life-1)
-		k.Must(t, "retire", before, "--reason", "its server is enrolled again")
-		k.Must(t, "forget", before)
-	}
-	name = fmt.Sprintf("node-%d-%d", i+1, life)
+	name = fmt.Sprintf("node-%d", i+1)
 	k.enroll(t, k.shared(t, name, rack, "server-1", true))
 	if s.phase != cleaning {
 		k.begin(t, name, cleaning)
@@ -284,37 +224,23 @@ func (k *kills) awaitBound(t *testing.T, name string) {
 }
 
 // strike takes each of these servers through its phase once, and kills the victim when each is at
-// its request. It returns how many came to theirs.
-func (k *kills) strike(t *testing.T, all []poolStrike) (struck int) {
+// its request.
+func (k *kills) strike(t *testing.T, all []poolStrike) {
 	t.Helper()
-	chosen := map[string]poolStrike{}
+	names, binds := make([]string, len(all)), make([]chan bool, len(all))
 	each(t, all, func(i int, s poolStrike) {
-		name := k.prepare(t, i, s)
+		names[i] = k.prepare(t, i, s)
 		for _, f := range s.faults() {
-			require.NoError(t, k.appliances[k.of(name)].Inject(f))
-		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		chosen[name] = s
-	})
-	names := slices.Sorted(maps.Keys(chosen))
-	binds := map[string]chan bool{}
-	each(t, names, func(_ int, name string) {
-		k.begin(t, name, chosen[name].phase)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if chosen[name].phase == binding {
-			answer := make(chan bool, 1)
-			binds[name] = answer
-			go func() { answer <- k.bound(t, name) }()
+			require.NoError(t, k.appliances[appliance(i)].Inject(f))
 		}
 	})
-	each(t, names, func(_ int, name string) {
-		if k.awaitStruck(t, name, chosen[name]) {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			struck++
+	each(t, all, func(i int, s poolStrike) {
+		k.begin(t, names[i], s.phase)
+		if s.phase == binding {
+			binds[i] = make(chan bool, 1)
+			go func() { binds[i] <- k.bound(t, names[i]) }()
 		}
+		k.awaitStruck(t, names[i], s)
 	})
 	switch all[0].victim {
 	case theWorker:
@@ -324,45 +250,33 @@ func (k *kills) strike(t *testing.T, all []poolStrike) (struck int) {
 		require.NoError(t, k.Server.Kill())
 		require.NoError(t, k.Server.Start(t.Context()))
 	}
-	each(t, names, func(_ int, name string) {
-		require.NoError(t, k.appliances[k.of(name)].ClearFaults())
-		s := chosen[name]
-		if answer := binds[name]; answer != nil {
-			require.Equal(t, s.taken, <-answer, "%s: it lost the race: %s", name, s)
+	each(t, all, func(i int, s poolStrike) {
+		require.NoError(t, k.appliances[appliance(i)].ClearFaults())
+		if s.phase == binding {
+			require.Equal(t, s.taken, <-binds[i], "%s: it lost the race: %s", names[i], s)
 		}
-		k.end(t, name, s)
+		k.end(t, names[i], s)
 	})
-	return struck
 }
 
-// awaitStruck waits until the device is at its request, and reports false if its phase has ended
-// without it. An appliance that has ended is back then.
-func (k *kills) awaitStruck(t *testing.T, name string, s poolStrike) (came bool) {
+// awaitStruck waits until the device is at its request. An appliance that has ended is back then.
+func (k *kills) awaitStruck(t *testing.T, name string, s poolStrike) {
 	t.Helper()
-	a := k.appliances[k.of(name)]
+	a, came := k.appliances[k.of(name)], false
 	Await(t, time.Minute, name+" to come to: "+s.String(), func() (bool, string) {
 		if !a.Alive() {
-			came = true
 			return true, ""
 		}
 		requests, err := a.Requests()
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, r := range requests[max(0, len(requests)-3):] {
-			came = came || len(r.Faults) > 0 && s.victim != theAppliance
-		}
-		v, err := k.Workflows().Query(t.Context(), name)
-		ended := err == nil &&
-			(v.DeviceState == device.Allocated && s.phase == binding || v.DeviceState == device.Available && s.phase != binding)
-		return came || ended, fmt.Sprint(v.DeviceState, v.LastError, err)
+		came = came || s.victim != theAppliance && slices.ContainsFunc(requests[max(0, len(requests)-3):],
+			func(r oneviewsim.Request) bool { return len(r.Faults) > 0 })
+		return came, fmt.Sprint(err)
 	})
 	if !a.Alive() {
 		_, err := a.Wait(time.Minute)
 		require.NoError(t, err)
 		require.NoError(t, a.Restart(t.Context()))
 	}
-	return came
 }
 
 // end waits until the device's life goes on as it should, and asserts what is left of it.

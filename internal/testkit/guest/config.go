@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"strings"
 )
 
 // Paths in the guest.
@@ -99,14 +98,8 @@ var addressForm = regexp.MustCompile(`^0000:00:0([2-9a-f])\.0$`)
 // firstSlot is where those without an address begin.
 const firstSlot = 5
 
-// complete checks the configuration, gives each controller and card its address, and makes
-// the files that are missing.
+// complete gives each controller and card its address, and makes the files that are missing.
 func (c *Config) complete() error {
-	for i, one := range c.Controllers {
-		if one.Serial == "" || strings.ContainsAny(one.Serial, " \t\n") {
-			return fmt.Errorf("controller %d: the serial %q is empty or holds blanks", i, one.Serial)
-		}
-	}
 	if err := c.assignAddresses(); err != nil {
 		return err
 	}
@@ -148,21 +141,12 @@ func (c *Config) assignAddresses() error {
 // makeImages makes the files of cards and namespaces that have none yet.
 func (c *Config) makeImages() error {
 	for _, one := range c.Cards {
-		if strings.Contains(one.Memory, ",") {
-			return fmt.Errorf("card %s: the memory's path %q holds a comma", one.Address, one.Memory)
-		}
 		if err := sparseFile(one.Memory, one.Size); err != nil {
 			return fmt.Errorf("card %s: %w", one.Address, err)
 		}
 	}
 	for _, one := range c.Controllers {
 		for i, ns := range one.Namespaces {
-			if strings.Contains(ns.Image, ",") {
-				return fmt.Errorf("namespace %d of %s: the image's path %q holds a comma", i+1, one.Serial, ns.Image)
-			}
-			if !one.Subsystem && ns.Detached {
-				return fmt.Errorf("namespace %d of %s: only those in a subsystem can be detached", i+1, one.Serial)
-			}
 			if err := sparseFile(ns.Image, ns.Size); err != nil {
 				return fmt.Errorf("namespace %d of %s: %w", i+1, one.Serial, err)
 			}

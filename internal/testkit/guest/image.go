@@ -1,16 +1,16 @@
 package guest
 
 import (
-	"bufio"
 	_ "embed" // the first process's script
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"burnish/internal/testkit/must"
 )
 
 //go:embed init.sh
@@ -19,110 +19,61 @@ var initScript []byte
 // stateMB is the size of the disk that survives.
 const stateMB = 64
 
-// content is what a guest's first file system holds, by path.
-type content struct {
-	archive *archive
-	known   map[string]bool
-}
-
-// parents makes the directories above name.
-func (c content) parents(name string) {
-	dir := path.Dir(name)
-	if dir == "." || dir == "/" || c.known[dir] {
-		return
-	}
-	c.parents(dir)
-	c.directory(dir)
-}
-
-func (c content) directory(name string) {
-	c.parents(name)
-	if !c.known[name] {
-		c.known[name] = true
-		c.archive.directory(name[1:], 0o755)
-	}
-}
-
-func (c content) file(name string, mode os.FileMode, text []byte) {
-	c.parents(name)
-	if !c.known[name] {
-		c.known[name] = true
-		c.archive.file(name[1:], mode, text)
-	}
-}
-
-// copy puts a file of this machine under a name into the guest.
-func (c content) copy(name string, mode os.FileMode, from string) error {
-	text, err := os.ReadFile(from)
-	if err == nil {
-		c.file(name, mode, text)
-	}
-	return err
-}
+// archive is the usual way to make what the kernel unpacks into its first file system. All of it
+// belongs to root.
+const archive = `cd "$1" && "$0" find . | "$0" cpio -o -H newc -R 0:0 >"$2"`
 
 // writeImage writes a guest's first file system to file.
-func (p parts) writeImage(file string, config Config) (err error) {
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	buffer := bufio.NewWriterSize(out, 1<<20)
-	defer func() { err = errors.Join(err, out.Close()) }()
-	c := content{archive: &archive{to: buffer}, known: map[string]bool{}}
-	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/run", State} {
-		c.directory(dir)
-	}
-	c.file("/init", 0o755, initScript)
-	c.directory("/bin")
-	c.archive.link("bin/sh", "busybox")
-	wanted := modules
-	if config.ConfigDrive != "" {
-		wanted = append(slices.Clone(wanted), "isofs")
-	}
-	files, err := p.moduleFiles(wanted...)
-	if err != nil {
-		return err
-	}
-	copies := map[string]string{"/bin/busybox": p.busybox, NVMe: p.nvme}
-	var list strings.Builder
-	for _, module := range files {
-		name := path.Join("/lib/modules", filepath.Base(module))
-		copies[name] = filepath.Join(p.modules, module)
-		fmt.Fprintln(&list, name)
-	}
-	for _, program := range append([]string{p.nvme}, config.Programs...) {
-		linked, err := libraries(program)
-		if err != nil {
-			return err
+func (p parts) writeImage(file string, config Config) error {
+	root := file + ".root"
+	return errors.Join(must.Try(func() {
+		for _, dir := range []string{"/bin", "/proc", "/sys", "/dev", "/tmp", "/run", State} {
+			must.Do(os.MkdirAll(filepath.Join(root, dir), 0o755))
 		}
-		for _, library := range linked {
-			copies[library] = library
+		must.Do(os.Symlink("busybox", filepath.Join(root, "bin/sh")))
+		put := func(name string, mode os.FileMode, text []byte) {
+			path := filepath.Join(root, name)
+			must.Do(os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(os.WriteFile(path, text, mode))
 		}
-	}
-	for _, program := range config.Programs {
-		copies[program] = program
-	}
-	if config.Worker != "" {
-		if static, err := isStatic(config.Worker); err != nil || !static {
-			return errors.Join(fmt.Errorf("%s is not static", config.Worker), err)
+		wanted := modules
+		if config.ConfigDrive != "" {
+			wanted = append(slices.Clone(wanted), "isofs")
 		}
-		copies["/usr/bin/burnish-worker"] = config.Worker
-	}
-	c.file("/etc/modules", 0o644, []byte(list.String()))
-	c.file("/etc/burnish/env", 0o600, environment(config.Env))
-	c.file(HostFile, 0o600, []byte(config.HostYAML))
-	for _, one := range config.Files {
-		c.file(one.Path, one.Mode, one.Text)
-	}
-	if config.InOrder {
-		c.file("/etc/in-order", 0o644, inOrder(config.Controllers))
-	}
-	for _, name := range slices.Sorted(maps.Keys(copies)) {
-		if err := c.copy(name, 0o755, copies[name]); err != nil {
-			return err
+		copies := map[string]string{"/bin/busybox": p.busybox, NVMe: p.nvme}
+		var list strings.Builder
+		for _, module := range must.Get(p.moduleFiles(wanted...)) {
+			name := filepath.Join("/lib/modules", filepath.Base(module))
+			copies[name] = filepath.Join(p.modules, module)
+			fmt.Fprintln(&list, name)
 		}
-	}
-	return errors.Join(c.archive.close(), buffer.Flush())
+		for _, program := range config.Programs {
+			copies[program] = program
+		}
+		for _, program := range append([]string{p.nvme}, config.Programs...) {
+			for _, library := range must.Get(libraries(program)) {
+				copies[library] = library
+			}
+		}
+		if config.Worker != "" {
+			must.Be(must.Get(isStatic(config.Worker)), "%s is not static", config.Worker)
+			copies["/usr/bin/burnish-worker"] = config.Worker
+		}
+		for name, from := range copies {
+			put(name, 0o755, must.Get(os.ReadFile(from)))
+		}
+		put("/init", 0o755, initScript)
+		put("/etc/modules", 0o644, []byte(list.String()))
+		put("/etc/burnish/env", 0o600, environment(config.Env))
+		if config.InOrder {
+			put("/etc/in-order", 0o644, inOrder(config.Controllers))
+		}
+		for _, one := range config.Files {
+			put(one.Path, one.Mode, one.Text)
+		}
+		put(HostFile, 0o600, []byte(config.HostYAML))
+		must.Get(runTool(p.busybox, "sh", "-c", archive, p.busybox, root, file))
+	}), os.RemoveAll(root))
 }
 
 // inOrder is what the first process reads of Config.InOrder.

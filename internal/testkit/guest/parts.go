@@ -42,13 +42,11 @@ func findParts() (p parts, err error) {
 	}
 	var missing []error
 	program := func(name, ofPackage string) string {
-		for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
-			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return path
-			}
+		path, err := proc.Look(name)
+		if err != nil {
+			missing = append(missing, fmt.Errorf("no %s (package %s)", name, ofPackage))
 		}
-		missing = append(missing, fmt.Errorf("no %s (package %s)", name, ofPackage))
-		return ""
+		return path
 	}
 	p = parts{
 		emulator: program(emulator, "qemu-system-x86"), mkfs: program("mkfs.ext4", "e2fsprogs"),

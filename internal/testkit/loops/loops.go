@@ -90,16 +90,9 @@ func backingFile(loop string) string {
 	return filepath.Join("/sys/block", filepath.Base(loop), "loop/backing_file")
 }
 
-// losetup gives what it prints. It warns of an odd size on stderr. It may be where only an
-// administrator's path leads.
+// losetup gives what it prints. It warns of an odd size on stderr.
 func losetup(args ...string) (string, error) {
-	var program string
-	var err error
-	for _, dir := range []string{"", "/usr/sbin", "/sbin"} {
-		if program, err = exec.LookPath(filepath.Join(dir, "losetup")); err == nil {
-			break
-		}
-	}
+	program, err := proc.Look("losetup")
 	if err != nil {
 		return "", err
 	}

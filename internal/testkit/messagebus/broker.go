@@ -5,7 +5,6 @@ package messagebus
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/simserver"
 )
 
 const python = "/usr/bin/python3"
@@ -58,7 +58,7 @@ type Broker struct {
 	port, tlsPort              int
 	distributionPort, epmdPort int
 	environment                []string
-	certificate, caFile        string
+	caFile                     string
 
 	mu     sync.Mutex
 	epmd   *proc.Process // finds Erlang nodes by name
@@ -77,9 +77,6 @@ func Start(dir string) (*Broker, error) {
 	}
 	b := &Broker{dir: dir, port: ports[0], tlsPort: ports[1], distributionPort: ports[2], epmdPort: ports[3]}
 	b.node = fmt.Sprintf("burnish%d@localhost", b.port)
-	if b.caFile, b.certificate, err = selfSign(dir); err != nil {
-		return nil, err
-	}
 	if err := b.configure(); err != nil {
 		return nil, err
 	}
@@ -100,27 +97,30 @@ func (b *Broker) start(name string, cmd *exec.Cmd) (*proc.Process, error) {
 }
 
 func (b *Broker) configure() error {
-	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
+	_, authority, certificate, err := simserver.Certificate("RabbitMQ")
+	if err != nil {
 		return err
 	}
-	conf := fmt.Sprintf(`listeners.tcp.1 = 127.0.0.1:%d
-listeners.ssl.1 = 127.0.0.1:%d
-ssl_options.cacertfile = %s
-ssl_options.certfile = %s
-ssl_options.keyfile = %s
+	in := func(name string) string { return filepath.Join(b.dir, name) }
+	b.caFile = in("authority.pem")
+	conf := fmt.Sprintf(`listeners.tcp.1 = 127.0.0.1:%[1]d
+listeners.ssl.1 = 127.0.0.1:%[2]d
+ssl_options.cacertfile = %[3]s
+ssl_options.certfile = %[4]s
+ssl_options.keyfile = %[4]s
 ssl_options.verify = verify_none
-`, b.port, b.tlsPort, b.caFile, b.certificate, b.certificate)
+`, b.port, b.tlsPort, b.caFile, in("server.pem"))
 	for name, content := range map[string]string{
 		"rabbitmq.conf":   conf,
 		"enabled_plugins": "[].\n",
-		".erlang.cookie":  hex.EncodeToString(secret),
+		".erlang.cookie":  rand.Text(),
+		"authority.pem":   string(authority),
+		"server.pem":      string(certificate),
 	} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(in(name), []byte(content), 0o600); err != nil {
 			return err
 		}
 	}
-	in := func(name string) string { return filepath.Join(b.dir, name) }
 	// Nothing of the machine's own environment.
 	b.environment = []string{
 		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + b.dir, "LANG=C.UTF-8",

@@ -14,22 +14,15 @@ func TestRunner(t *testing.T) {
 	for _, c := range []struct{ name, test, old, new, err string }{
 		{"the test fails", "TestGood", "n * 2", "n * 3", ""},
 		{"a subtest fails", "TestSubtests/two", "n * 2", "n * 3", ""},
-		{"any subtest fails", "TestSubtests", "n * 2", "n * 3", ""},
 		{"the test passes", "TestOther", "n * 2", "n * 3", "TestOther passes with the mutation"},
 		{"the subtest passes", "TestSubtests/zero", "n * 2", "n * 3", "TestSubtests/zero passes with the mutation"},
-		{"no subtest of this name", "TestSubtests/three", "n * 2", "n * 3", "passes with the mutation"},
 		{"no test of this name", "TestNone", "n * 2", "n * 3", "there is no TestNone"},
-		{"the mutation changes nothing", "TestGood", "n * 2", "n + n", "TestGood passes with the mutation"},
 		{"red before", "TestRedBefore", "n * 2", "n * 3", "TestRedBefore fails without the mutation"},
 		{"skipped", "TestSkipped", "n * 2", "n * 3", "without the mutation: TestSkipped is skipped"},
 		{"hangs", "TestHangs", "n * 2", "n * 3", "with the mutation: the run panicked or timed out"},
-		{"fails and hangs", "TestHangsBesideAFailure", "n * 2", "n * 3", "with the mutation: the run panicked or timed out"},
-		{"panics", "TestPanics", "n * 2", "n * 3", "with the mutation: the run panicked or timed out"},
 		{"panics, which a suite reports as a failure", "TestCaughtPanic", "n * 2", "n * 3", "the run panicked or timed out"},
-		{"exits", "TestExits", "n * 2", "n * 3", "with the mutation: no test failed, and yet"},
 		{"does not compile", "TestGood", "n * 2", "m", "with the mutation: no test failed, and yet"},
 		{"the old text is not there", "TestGood", "n * 4", "m", "holds the old text 0 times"},
-		{"the old text is there twice", "TestGood", "return", "m", "holds the old text 2 times"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

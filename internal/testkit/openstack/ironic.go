@@ -1,12 +1,9 @@
 package openstack
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -50,8 +47,7 @@ type Ironic struct {
 var ironicClient = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 
 // ironicConf is for a database and ports of its own: no authentication, and logs with warnings only.
-// No limit of how much is done at once stands in the way of a hundred nodes. The two clean steps that
-// it switches on are those of nodes which have the fake interfaces for BIOS and RAID.
+// No limit of how much is done at once stands in the way of a hundred nodes.
 const ironicConf = `[DEFAULT]
 auth_strategy = noauth
 state_path = %[1]s
@@ -62,7 +58,7 @@ host = 127.0.0.1
 my_ip = 127.0.0.1
 rpc_transport = json-rpc
 enabled_hardware_types = fake-hardware
-enabled_bios_interfaces = no-bios,fake
+enabled_bios_interfaces = no-bios
 enabled_boot_interfaces = fake
 enabled_console_interfaces = no-console
 enabled_deploy_interfaces = fake
@@ -70,7 +66,7 @@ enabled_inspect_interfaces = no-inspect
 enabled_management_interfaces = fake
 enabled_network_interfaces = noop
 enabled_power_interfaces = fake
-enabled_raid_interfaces = no-raid,fake
+enabled_raid_interfaces = no-raid
 enabled_rescue_interfaces = no-rescue
 enabled_storage_interfaces = noop
 enabled_vendor_interfaces = no-vendor
@@ -86,8 +82,6 @@ automated_clean = true
 workers_pool_size = 300
 max_concurrent_clean = 1000
 max_concurrent_deploy = 1000
-clean_step_priority_override = bios.factory_reset:20
-clean_step_priority_override = raid.delete_configuration:10
 [database]
 connection = sqlite:///%[4]s
 [oslo_concurrency]
@@ -192,16 +186,12 @@ func (n Node) Failed() error {
 
 const nodeFields = "?fields=uuid,provision_state,reservation,last_error"
 
-// NewNode creates a node of fake hardware in state enroll. With steps its cleans have two steps,
-// those of the fake interfaces for BIOS and RAID; without, none: the others have no step of their own.
-func (i *Ironic) NewNode(ctx context.Context, name string, steps bool) (Node, error) {
+// NewNode creates a node of fake hardware in state enroll. Its cleans have no step.
+func (i *Ironic) NewNode(ctx context.Context, name string) (n Node, err error) {
 	in := map[string]string{"name": name, "driver": "fake-hardware", "bios_interface": "no-bios",
 		"raid_interface": "no-raid"}
-	if steps {
-		in["bios_interface"], in["raid_interface"] = "fake", "fake"
-	}
-	var n Node
-	return n, i.ask(ctx, http.MethodPost, "/v1/nodes", in, &n)
+	err = i.ask(ctx, http.MethodPost, "/v1/nodes", in, &n)
+	return n, err
 }
 
 // Node reads one node.
@@ -225,36 +215,13 @@ func (i *Ironic) Provision(ctx context.Context, uuid, target string) error {
 
 // ask sends one request and reads its answer into out.
 func (i *Ironic) ask(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(text)
+	status, text, err := request(ctx, ironicClient, method, i.URL+path,
+		map[string]string{"X-OpenStack-Ironic-API-Version": "1.80", "Content-Type": "application/json"}, in, out)
+	if err == nil && status >= http.StatusMultipleChoices {
+		err = fmt.Errorf("%d %s", status, text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, i.URL+path, body)
 	if err != nil {
-		return err
-	}
-	request.Header.Set("X-OpenStack-Ironic-API-Version", "1.80")
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := ironicClient.Do(request)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(answer.Body)
-	if err = errors.Join(err, answer.Body.Close()); err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	if answer.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("%s %s: %s: %s", method, path, answer.Status, text)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", method, path, err, text)
 	}
 	return nil
 }

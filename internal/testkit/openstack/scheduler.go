@@ -50,7 +50,7 @@ var errRefused = errors.New("refused by Placement")
 
 // Do sends one request at microversion 1.39 and returns the answer's status and body.
 func (c Client) Do(ctx context.Context, method, path string, body, into any) (int, string, error) {
-	return request(ctx, method, c.url+path, map[string]string{
+	return request(ctx, http.DefaultClient, method, c.url+path, map[string]string{
 		"X-Auth-Token": c.Token, "OpenStack-API-Version": "placement 1.39", "User-Agent": schedulerAgent,
 	}, body, into)
 }
@@ -236,7 +236,8 @@ func (s *Scheduler) Recreate(provider, root, host, address, class string, more .
 }
 
 // request makes one request with a JSON body, and reads a JSON answer.
-func request(ctx context.Context, method, url string, headers map[string]string, body, into any) (int, string, error) {
+func request(ctx context.Context, client *http.Client, method, url string, headers map[string]string,
+	body, into any) (int, string, error) {
 	var reader io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -255,7 +256,7 @@ func request(ctx context.Context, method, url string, headers map[string]string,
 	for name, value := range headers {
 		r.Header.Set(name, value)
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := client.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
@@ -273,7 +274,7 @@ func request(ctx context.Context, method, url string, headers map[string]string,
 
 func ask(t testing.TB, method, url string, headers map[string]string, body, into any) (int, string) {
 	t.Helper()
-	status, text, err := request(t.Context(), method, url, headers, body, into)
+	status, text, err := request(t.Context(), http.DefaultClient, method, url, headers, body, into)
 	require.NoError(t, err)
 	return status, text
 }

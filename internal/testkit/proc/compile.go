@@ -4,8 +4,19 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 )
+
+// Look finds a program in the path, or where only an administrator's path leads.
+func Look(name string) (path string, err error) {
+	for _, dir := range []string{"", "/usr/sbin", "/sbin"} {
+		if path, err = exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
 
 // Compile builds the package pkg, as seen from the folder in, with the flags of `make
 // build`, so that all share one build cache, and these.

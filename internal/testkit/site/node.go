@@ -61,12 +61,3 @@ func (s *Site) StartNode(ctx context.Context, program, name string, p redfishsim
 func (n *Node) Secret() Secret {
 	return Secret{Username: n.BMC.Username, Password: n.BMC.Password, CA: n.BMC.CA}
 }
-
-// Serial is that of the server, else of its chassis.
-func (n *Node) Serial() (string, error) {
-	state, err := n.BMC.State()
-	if state.Serial != "" {
-		return state.Serial, err
-	}
-	return state.ChassisSerial, err
-}

@@ -1,85 +1,66 @@
-// Command docs writes the two tables of internal/device into a page. The picture and the
-// first table replace what stands between the lines
+// Command docs writes the generated parts of two pages. Into docs/states.md it writes the tables of
+// internal/device, so that the page always shows what the code decides: the picture and the first
+// table replace what stands between the lines
 //
 //	<!-- states:begin -->
 //	<!-- states:end -->
 //
-// and the second table what stands between
+// and the second table what stands between those of observations. Into docs/requirements.md it writes
+// the tests: the page lists each requirement by number and sentence, the tests are found by the
+// numbers that they cite in their comments. It refuses a page on which a requirement has neither a
+// test nor a note that says why (a row whose last cell begins with "planned" or with a link to the
+// documentation that satisfies it), and a comment that cites a number which no page lists.
 //
-//	<!-- observations:begin -->
-//	<!-- observations:end -->
-//
-// so that the page always shows what the code decides. With -check it changes nothing,
-// and ends with 1 and one line where the page is stale.
-//
-// usage: docs [-check] PAGE
+// usage: docs ROOT
 package main
 
-//go:generate go run . ../../../../docs/states.md
+//go:generate go run . ../../../..
 
 import (
-	"flag"
+	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"burnish/internal/device"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stderr))
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: docs ROOT")
+		os.Exit(2)
+	}
+	root := os.Args[1]
+	if err := errors.Join(
+		update(filepath.Join(root, "docs", "states.md"), statesPage),
+		update(filepath.Join(root, "docs", "requirements.md"), func(page string) (string, error) {
+			return requirementsPage(root, page)
+		})); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
+		os.Exit(1)
+	}
 }
 
-// run is the whole program but for the process: it returns the exit code, 1 where
-// the page is stale or cannot be written, 2 for wrong usage.
-func run(args []string, problems io.Writer) int {
-	flags := flag.NewFlagSet("docs", flag.ContinueOnError)
-	flags.SetOutput(problems)
-	check := flags.Bool("check", false, "change nothing; fail if the page is stale")
-	if err := flags.Parse(args); err != nil {
-		return 2
-	}
-	if flags.NArg() != 1 {
-		fmt.Fprintln(problems, "usage: docs [-check] PAGE")
-		return 2
-	}
-	if err := update(flags.Arg(0), *check); err != nil {
-		fmt.Fprintf(problems, "docs: %v\n", err)
-		return 1
-	}
-	return 0
-}
-
-func update(page string, check bool) error {
-	info, err := os.Stat(page)
+func update(path string, rewrite func(page string) (string, error)) error {
+	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(page)
+	fresh, err := rewrite(string(page))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	fresh, err := rewrite(string(text))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", page, err)
-	case fresh == string(text):
-		return nil
-	case check:
-		return fmt.Errorf("%s: the tables are stale: run `make docs`", page)
-	}
-	return os.WriteFile(page, []byte(fresh), info.Mode().Perm())
+	return os.WriteFile(path, []byte(fresh), 0o644)
 }
 
-// rewrite gives the text with each table between its markers, of which there must be one
-// pair.
-func rewrite(text string) (string, error) {
-	text, err := between(text, "states", "```mermaid\n"+device.Mermaid()+"```\n\n"+device.Markdown())
+// statesPage gives the page with each table between its markers, of which there must be one pair.
+func statesPage(page string) (string, error) {
+	page, err := between(page, "states", "```mermaid\n"+device.Mermaid()+"```\n\n"+device.Markdown())
 	if err != nil {
 		return "", err
 	}
-	return between(text, "observations", device.ObservationMarkdown())
+	return between(page, "observations", device.ObservationMarkdown())
 }
 
 // between puts the content between two markers.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -38,7 +39,7 @@ func (r *recordedRack) pollPage(_ context.Context, in contract.PollPageInput) (c
 
 // record has an appliance's workflow live for a while: rounds, a page that is not read, an
 // appliance that is gone until the operator is needed, polls that are off, and on request.
-func (r *recordedRack) record(ctx context.Context, c *client.Client) error {
+func (r *recordedRack) record(ctx context.Context, c *client.Client) {
 	type state = contract.OneViewState
 	interval, off := 2*time.Second, time.Duration(0)
 	r.broken.Store(-1)
@@ -59,13 +60,8 @@ func (r *recordedRack) record(ctx context.Context, c *client.Client) error {
 			step.before()
 		}
 		if step.look != nil {
-			if err := c.LookNow(ctx, recorder, *step.look); err != nil {
-				return err
-			}
+			must.Do(c.LookNow(ctx, recorder, *step.look))
 		}
-		if err := await(ctx, c.OneViewState, step.done); err != nil {
-			return err
-		}
+		await(ctx, c.OneViewState, step.done)
 	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -99,16 +100,10 @@ func answer(in contract.DevicesCall, refuses func(string) bool) contract.Devices
 	return a
 }
 
-// recordedAct is an act that must, or must not, be refused.
-type recordedAct struct {
-	refused bool
-	do      func() (contract.InstanceResult, error)
-}
-
 // recordInstance has an instance and its guest's address live for a while: a race that is
 // lost, a burn that fails, both migrations, an evacuation, a device that leaves by itself, and
 // enough acts for a continue-as-new.
-func recordInstance(ctx context.Context, temporal sdkclient.Client) error {
+func recordInstance(ctx context.Context, temporal sdkclient.Client) {
 	c := client.New(temporal)
 	bind := func(names ...string) (in contract.InstanceBindInput) {
 		for _, name := range names {
@@ -116,83 +111,46 @@ func recordInstance(ctx context.Context, temporal sdkclient.Client) error {
 		}
 		return in
 	}
-	if _, err := c.LeaseAddress(ctx, recordedAddress, recordedInstance); err != nil {
-		return fmt.Errorf("lease: %w", err)
-	}
+	must.Get(c.LeaseAddress(ctx, recordedAddress, recordedInstance))
 	first := bind("a", "b")
 	first.Addresses = []string{recordedAddress}
 	first.Requests = []contract.DeviceRequest{{Type: "NVME", Tag: "t"}}
 	first.Host = "h1"
 	var plain contract.ReasonInput
-	steps := []recordedAct{
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceBind, first)
-		}},
-		{true, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind("c", "lost"))
-		}},
-		{true, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind("c", "fails"))
-		}},
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRebuild, plain)
-		}},
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceMigrate, contract.InstanceMoveInput{To: "h2"})
-		}},
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRevert, plain)
-		}},
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceLiveMigrate, contract.InstanceMoveInput{To: "h3"})
-		}},
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceConfirm, plain)
-		}},
-		{false, func() (contract.InstanceResult, error) {
-			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceEvacuate, contract.InstanceMoveInput{To: "h1"})
-		}},
+	type act struct {
+		refused bool
+		verb    contract.Verb
+		in      contract.Input
+	}
+	acts := []act{
+		{false, contract.VerbInstanceBind, first},
+		{true, contract.VerbInstanceAttach, bind("c", "lost")},
+		{true, contract.VerbInstanceAttach, bind("c", "fails")},
+		{false, contract.VerbInstanceRebuild, plain},
+		{false, contract.VerbInstanceMigrate, contract.InstanceMoveInput{To: "h2"}},
+		{false, contract.VerbInstanceRevert, plain},
+		{false, contract.VerbInstanceLiveMigrate, contract.InstanceMoveInput{To: "h3"}},
+		{false, contract.VerbInstanceConfirm, plain},
+		{false, contract.VerbInstanceEvacuate, contract.InstanceMoveInput{To: "h1"}},
 	}
 	for n := range attaches {
 		name := fmt.Sprint("more", n)
-		steps = append(steps,
-			recordedAct{false, func() (contract.InstanceResult, error) {
-				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind(name))
-			}},
-			recordedAct{false, func() (contract.InstanceResult, error) {
-				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceDetach,
-					contract.InstanceDetachInput{Devices: []string{name}})
-			}})
+		acts = append(acts, act{false, contract.VerbInstanceAttach, bind(name)},
+			act{false, contract.VerbInstanceDetach, contract.InstanceDetachInput{Devices: []string{name}}})
 	}
-	for n, step := range steps {
-		if _, err := step.do(); (err != nil) != step.refused {
-			return fmt.Errorf("act %d of the instance: %w", n+1, err)
-		}
+	for n, act := range acts {
+		_, err := c.DoInstance(ctx, recordedInstance, act.verb, act.in)
+		must.Be((err != nil) == act.refused, "act %d of the instance: %w", n+1, err)
 	}
-	return endInstance(ctx, temporal, c)
-}
-
-// endInstance has one device leave by itself, and releases the others.
-func endInstance(ctx context.Context, temporal sdkclient.Client, c *client.Client) error {
-	status, err := c.Instance(ctx, recordedInstance)
-	if err != nil {
-		return err
-	}
-	left := contract.DeviceLeft{Device: status.Devices[0].Name, Binding: status.Devices[0].Binding}
-	if err := temporal.SignalWorkflow(ctx, contract.InstanceWorkflowID(recordedInstance), "", contract.SignalDeviceLeft,
-		left); err != nil {
-		return err
-	}
-	err = proc.Await(ctx, time.Minute, proc.PollEvery, "the device to leave", func() (bool, string) {
+	// One device leaves by itself, and the others are released.
+	leaves := must.Get(c.Instance(ctx, recordedInstance)).Devices[0]
+	must.Do(temporal.SignalWorkflow(ctx, contract.InstanceWorkflowID(recordedInstance), "", contract.SignalDeviceLeft,
+		contract.DeviceLeft{Device: leaves.Name, Binding: leaves.Binding}))
+	must.Do(proc.Await(ctx, time.Minute, proc.PollEvery, "the device to leave", func() (bool, string) {
 		status, err := c.Instance(ctx, recordedInstance)
-		_, has := status.Has(left.Device)
+		_, has := status.Has(leaves.Name)
 		return err == nil && !has, fmt.Sprintf("%+v %v", status, err)
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRelease, contract.ReasonInput{}); err != nil {
-		return err
-	}
-	return c.ReturnAddress(ctx, recordedAddress, recordedInstance)
+	}))
+	must.Get(c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRelease, plain))
+	must.Do(c.ReturnAddress(ctx, recordedAddress, recordedInstance))
 }

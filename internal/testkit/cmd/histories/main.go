@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"burnish/internal/config"
+	"burnish/internal/testkit/must"
 	"burnish/workflows/contract"
 )
 
@@ -31,24 +32,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: histories -into FOLDER NAME…")
 		os.Exit(2)
 	}
-	if err := run(context.Background(), *into, flag.Args()); err != nil {
+	if err := must.Try(func() { run(context.Background(), *into, flag.Args()) }); err != nil {
 		fmt.Fprintln(os.Stderr, "histories:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, into string, names []string) error {
-	temporal, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, into string, names []string) {
+	temporal := must.Get(config.Dial(ctx, slog.New(slog.DiscardHandler), ""))
 	defer temporal.Close()
-	if err := os.MkdirAll(into, 0o755); err != nil {
-		return err
-	}
-	if err := record(ctx, temporal.Client); err != nil {
-		return err
-	}
+	must.Do(os.MkdirAll(into, 0o755))
+	record(ctx, temporal.Client)
 	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder),
 		"reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID,
 		"oneview": contract.OneViewWorkflowID(recorder), "instance": contract.InstanceWorkflowID(recordedInstance),
@@ -57,29 +51,20 @@ func run(ctx context.Context, into string, names []string) error {
 		workflows[name] = contract.WorkflowID(name)
 	}
 	for name, id := range workflows {
-		if err := save(ctx, temporal, into, name, id); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		save(ctx, temporal, into, name, id)
 	}
-	return nil
 }
 
 // save writes a workflow's runs, from the present one back to its first.
-func save(ctx context.Context, temporal client.Client, into, name, workflow string) error {
+func save(ctx context.Context, temporal client.Client, into, name, workflow string) {
 	var runs []*historypb.History
 	for id := ""; ; {
 		history := &historypb.History{}
 		events := temporal.GetWorkflowHistory(ctx, workflow, id, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
-			event, err := events.Next()
-			if err != nil {
-				return err
-			}
-			history.Events = append(history.Events, event)
+			history.Events = append(history.Events, must.Get(events.Next()))
 		}
-		if len(history.Events) == 0 {
-			return fmt.Errorf("run %q has no events", id)
-		}
+		must.Be(len(history.Events) > 0, "%s: run %q has no events", name, id)
 		runs = append(runs, history)
 		id = history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
 		if id == "" {
@@ -87,16 +72,10 @@ func save(ctx context.Context, temporal client.Client, into, name, workflow stri
 		}
 	}
 	for i, history := range runs {
-		text, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(history)
-		if err != nil {
-			return err
-		}
+		text := must.Get(temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(history))
 		text = machine.ReplaceAll(text, []byte(`"$1": "recorded"`))
 		path := filepath.Join(into, fmt.Sprintf("%s-%d.json", name, len(runs)-i))
-		if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-			return err
-		}
+		must.Do(os.WriteFile(path, append(text, '\n'), 0o644))
 		fmt.Fprintf(os.Stdout, "%s: %d events\n", path, len(history.Events))
 	}
-	return nil
 }

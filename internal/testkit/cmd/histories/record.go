@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -27,7 +28,7 @@ const recorder = "recorder"
 const scans = 30
 
 // record has the workflows of a host, a cloud, an appliance and an instance live for a while.
-func record(ctx context.Context, temporal sdkclient.Client) error {
+func record(ctx context.Context, temporal sdkclient.Client) {
 	control := sdkworker.New(temporal, contract.Queue, sdkworker.Options{})
 	control.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	control.RegisterWorkflowWithOptions(reconcile.InventoryReconcile,
@@ -41,29 +42,24 @@ func record(ctx context.Context, temporal sdkclient.Client) error {
 	(&recordedDevices{}).register(control)
 	host := sdkworker.New(temporal, contract.HostQueue(recorder), sdkworker.Options{DisableWorkflowWorker: true})
 	host.RegisterActivityWithOptions(scanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
-	if err := errors.Join(control.Start(), host.Start()); err != nil {
-		return err
-	}
+	must.Do(errors.Join(control.Start(), host.Start()))
 	defer host.Stop()
 	defer control.Stop()
-	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)),
-		rack.record(ctx, client.New(temporal)),
-		recordInstance(ctx, temporal))
+	c := client.New(temporal)
+	recordHost(ctx, c)
+	recordCloud(ctx, c)
+	rack.record(ctx, c)
+	recordInstance(ctx, temporal)
 }
 
-func recordHost(ctx context.Context, c *client.Client) error {
+func recordHost(ctx context.Context, c *client.Client) {
 	for n := range scans {
-		if err := c.ScanNow(ctx, recorder, contract.ScanRequest{Source: "recorder", WorkerStarted: n == 0}); err != nil {
-			return err
-		}
-		if err := await(ctx, c.HostScanState, func(s contract.HostScanState) bool { return s.Scans > n }); err != nil {
-			return err
-		}
+		must.Do(c.ScanNow(ctx, recorder, contract.ScanRequest{Source: "recorder", WorkerStarted: n == 0}))
+		await(ctx, c.HostScanState, func(s contract.HostScanState) bool { return s.Scans > n })
 	}
-	return nil
 }
 
-func recordCloud(ctx context.Context, c *client.Client) error {
+func recordCloud(ctx context.Context, c *client.Client) {
 	type state = contract.InventoryReconcileState
 	for _, step := range []struct {
 		in   contract.ReconcileRequest
@@ -75,25 +71,19 @@ func recordCloud(ctx context.Context, c *client.Client) error {
 		{contract.ReconcileRequest{Hosts: []string{"h2"}, Full: true}, func(s state) bool { return s.PartialRuns > 2 && s.FullRuns > 1 }},
 		{contract.ReconcileRequest{Hosts: []string{"fails"}}, func(s state) bool { return s.Fault != nil || s.FullRuns > 2 }},
 	} {
-		if err := c.ReconcileNow(ctx, recorder, 3*time.Second, step.in); err != nil {
-			return err
-		}
-		if err := await(ctx, c.ReconcileState, step.done); err != nil {
-			return err
-		}
+		must.Do(c.ReconcileNow(ctx, recorder, 3*time.Second, step.in))
+		await(ctx, c.ReconcileState, step.done)
 	}
-	if _, err := c.Candidates(ctx, recorder, contract.CandidatesInput{Host: "h1", Limit: 10}); err != nil {
-		return err
-	}
-	return await(ctx, c.ReconcileState, func(s state) bool { return s.FullRuns > 3 })
+	must.Get(c.Candidates(ctx, recorder, contract.CandidatesInput{Host: "h1", Limit: 10}))
+	await(ctx, c.ReconcileState, func(s state) bool { return s.FullRuns > 3 })
 }
 
 // await queries the recorder's workflow until its state is as wanted.
-func await[S any](ctx context.Context, query func(context.Context, string) (S, error), done func(S) bool) error {
-	return proc.Await(ctx, time.Minute, proc.PollEvery, "the workflow to be recorded", func() (bool, string) {
+func await[S any](ctx context.Context, query func(context.Context, string) (S, error), done func(S) bool) {
+	must.Do(proc.Await(ctx, time.Minute, proc.PollEvery, "the workflow to be recorded", func() (bool, string) {
 		state, err := query(ctx, recorder)
 		return err == nil && done(state), fmt.Sprintf("%+v %v", state, err)
-	})
+	}))
 }
 
 // scanHost finds one more device at each scan, of the first few.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,12 +14,6 @@ import (
 // shownTests is how many tests a row names; the rest is counted.
 const shownTests = 4
 
-// The part of the page that is written whole, from the rules and decisions of safety.md.
-const (
-	begin = "<!-- safety:begin -->\n"
-	end   = "<!-- safety:end -->\n"
-)
-
 var (
 	// requirementRow is a row of the page: number, sentence, tests or why there are none.
 	requirementRow = regexp.MustCompile(`^\| (S[0-4]\.[0-9]+) \| (.*?) \| (.*) \|$`)
@@ -25,21 +21,20 @@ var (
 	ruleRow = regexp.MustCompile(`(?m)^\| ([FD][0-9]+)(?: \(M\))? \| \*\*(.*?)\*\*(.*)\|$`)
 )
 
-// rewrite gives the page with the tests of each number, or every mistake of page and
+// requirementsPage gives the page with the tests of each number, or every mistake of page and
 // comments at once.
-func rewrite(page, safety string, cited map[string][]citation) (string, error) {
-	if strings.Count(page, begin) != 1 || strings.Count(page, end) != 1 {
-		return "", fmt.Errorf("requirements.md: want one line %q and one line %q", strings.TrimSpace(begin),
-			strings.TrimSpace(end))
+func requirementsPage(root, page string) (string, error) {
+	safety, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
+	if err != nil {
+		return "", err
 	}
-	head, rest, _ := strings.Cut(page, begin)
-	_, tail, found := strings.Cut(rest, end)
-	if !found {
-		return "", errors.New("requirements.md: the end of the generated part stands before its beginning")
+	cited, err := citations(root)
+	if err != nil {
+		return "", err
 	}
 	known := map[string]bool{}
 	var problems []error
-	lines := strings.Split(head, "\n")
+	lines := strings.Split(page, "\n")
 	for i, line := range lines {
 		row := requirementRow.FindStringSubmatch(line)
 		if row == nil {
@@ -47,7 +42,7 @@ func rewrite(page, safety string, cited map[string][]citation) (string, error) {
 		}
 		n, sentence, why := row[1], row[2], row[3]
 		if known[n] {
-			problems = append(problems, fmt.Errorf("requirements.md: %s is listed twice", n))
+			problems = append(problems, fmt.Errorf("%s is listed twice", n))
 		}
 		known[n] = true
 		have := tests(cited[n])
@@ -55,13 +50,13 @@ func rewrite(page, safety string, cited map[string][]citation) (string, error) {
 		case len(have) > 0:
 			why = summary(have)
 		case !explained:
-			problems = append(problems, fmt.Errorf("requirements.md: %s has no test: %s", n, sentence))
+			problems = append(problems, fmt.Errorf("%s has no test: %s", n, sentence))
 		}
 		lines[i] = fmt.Sprintf("| %s | %s | %s |", n, sentence, why)
 	}
 	var rules strings.Builder
 	rules.WriteString("| number | rule | tests |\n|---|---|---|\n")
-	for _, row := range ruleRow.FindAllStringSubmatch(safety, -1) {
+	for _, row := range ruleRow.FindAllStringSubmatch(string(safety), -1) {
 		n, title, text := row[1], strings.TrimSuffix(row[2], "."), row[3]
 		known[n] = true
 		have := tests(cited[n])
@@ -83,7 +78,7 @@ func rewrite(page, safety string, cited map[string][]citation) (string, error) {
 	if len(problems) > 0 {
 		return "", errors.Join(problems...)
 	}
-	return strings.Join(lines, "\n") + begin + rules.String() + end + tail, nil
+	return between(strings.Join(lines, "\n"), "safety", rules.String())
 }
 
 // summary names some tests and counts the others.

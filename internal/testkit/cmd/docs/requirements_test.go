@@ -15,11 +15,7 @@ func TestEveryRequirementHasATest(t *testing.T) {
 	const root = "../../../.."
 	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
 	require.NoError(t, err)
-	safety, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
-	require.NoError(t, err)
-	cited, err := citations(root)
-	require.NoError(t, err)
-	_, err = rewrite(string(page), string(safety), cited)
+	_, err = requirementsPage(root, string(page))
 	require.NoError(t, err)
 }
 
@@ -33,31 +29,28 @@ const (
 	someTest  = "package p\n\n// It holds.\n//\n// S0.1, F1\nfunc TestIt(t *testing.T) {}\n"
 )
 
-// project writes a page, rules and one test file into a folder of its own.
-func project(t *testing.T, page, rules, test string) string {
+// project writes rules and one test file into a folder of its own.
+func project(t *testing.T, rules, test string) string {
 	t.Helper()
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "docs"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "p"), 0o755))
-	for name, text := range map[string]string{"docs/requirements.md": page, "docs/safety.md": rules, "p/p_test.go": test} {
+	for name, text := range map[string]string{"docs/safety.md": rules, "p/p_test.go": test} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	return root
 }
 
 func TestThePageNamesTheTests(t *testing.T) {
-	root := project(t, somePage, someRules, someTest)
-	var problems strings.Builder
-	require.Equal(t, 1, run([]string{"-check", root}, &problems), "the page has no tests yet")
-	require.Contains(t, problems.String(), "stale")
-	problems.Reset()
-	require.Equal(t, 0, run([]string{root}, &problems), problems.String())
-	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
+	root := project(t, someRules, someTest)
+	page, err := requirementsPage(root, somePage)
 	require.NoError(t, err)
-	require.Contains(t, string(page), "| S0.1 | first | `p.TestIt` |\n| S0.2 | second | planned: later |\n")
-	require.Contains(t, string(page), "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | "+
+	require.Contains(t, page, "| S0.1 | first | `p.TestIt` |\n| S0.2 | second | planned: later |\n")
+	require.Contains(t, page, "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | "+
 		"planned |\n")
-	require.Equal(t, 0, run([]string{"-check", root}, &problems), problems.String())
+	again, err := requirementsPage(root, page)
+	require.NoError(t, err)
+	require.Equal(t, page, again, "a second run changes nothing")
 }
 
 // A row names tests of whole programs last.
@@ -77,15 +70,8 @@ func TestMistakesAreRefused(t *testing.T) {
 		"no place for all": {"| S0.1 | first |  |\n", someRules, someTest, "want one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var problems strings.Builder
-			require.Equal(t, 1, run([]string{project(t, c.page, c.rules, c.test)}, &problems))
-			require.Contains(t, problems.String(), c.want)
+			_, err := requirementsPage(project(t, c.rules, c.test), c.page)
+			require.ErrorContains(t, err, c.want)
 		})
 	}
-}
-
-func TestWrongUse(t *testing.T) {
-	var problems strings.Builder
-	require.Equal(t, 2, run(nil, &problems))
-	require.Contains(t, problems.String(), "usage: requirements [-check] ROOT")
 }
