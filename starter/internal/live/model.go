@@ -168,7 +168,7 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	case "q":
 		return tea.Quit
 	case "?":
-		m.help, m.scroll = true, 0
+		m.help, m.what, m.failed, m.scroll = true, "", "", 0
 	case "esc":
 		m.escape()
 	case "up", "k":
@@ -244,7 +244,10 @@ func (m Model) isText() bool { return m.help || m.what != "" }
 // room is how many rows, or lines of a text, are shown.
 func (m Model) room() int {
 	used := 2 // head and footer
-	if m.note != "" || m.isText() && m.failed != "" {
+	if m.note != "" {
+		used++
+	}
+	if m.isText() && m.failed != "" {
 		used++
 	}
 	if !m.isText() {
@@ -329,7 +332,7 @@ func (m Model) lines() []string {
 	}
 	lines = append(lines, m.foot(m.width)...)
 	lines = lines[:min(len(lines), max(m.height-1, 1))]
-	return append(lines, m.Paint.Paint(terminal.Faint, terminal.Cut(terminal.Line(m.footer()), m.width)))
+	return append(lines, m.Paint.Paint(terminal.Faint, terminal.Cut(m.footer(), m.width)))
 }
 
 // head is the totals, with the time of the look, and why it is not newer.
@@ -373,9 +376,9 @@ func (m Model) footer() string {
 	case m.isText():
 		return textFooter
 	case m.typing:
-		return fmt.Sprintf("/%s_  %d of %d  Enter keep  Esc all", m.filter, len(m.rows), len(m.page.keys))
+		return fmt.Sprintf("/%s_  %d of %d  Enter keep  Esc all", terminal.Line(m.filter), len(m.rows), len(m.page.keys))
 	case m.filter != "":
-		return fmt.Sprintf("/%s  %d of %d  Esc all  %s", m.filter, len(m.rows), len(m.page.keys), rowsFooter)
+		return fmt.Sprintf("/%s  %d of %d  Esc all  %s", terminal.Line(m.filter), len(m.rows), len(m.page.keys), rowsFooter)
 	case len(m.rows) > m.room():
 		return fmt.Sprintf("%d of %d  %s", m.cursor+1, len(m.rows), rowsFooter)
 	}
