@@ -63,7 +63,9 @@ func told(m Model, all ...any) (Model, tea.Cmd) {
 	return m, cmd
 }
 
-func size(width, height int) tea.WindowSizeMsg { return tea.WindowSizeMsg{Width: width, Height: height} }
+func size(width, height int) tea.WindowSizeMsg {
+	return tea.WindowSizeMsg{Width: width, Height: height}
+}
 
 // shows gives the picture without its footer and empty lines.
 func shows(m Model) string {
@@ -125,7 +127,10 @@ func TestTheCursorStaysWithItsRow(t *testing.T) {
 func TestARowIsOpened(t *testing.T) {
 	asked := 0
 	var fails error
-	m := Model{Open: func(what string) (string, error) { asked++; return what + "\nremedy\x20x\n" + strings.Repeat("act\n", 30), fails }}
+	m := Model{Open: func(what string) (string, error) {
+		asked++
+		return what + "\nremedy\x20x\n" + strings.Repeat("act\n", 30), fails
+	}}
 	m, cmd := told(m, size(40, 10), page(some...), "enter")
 	answer := cmd()
 	m, cmd = told(m, page(some...))
