@@ -224,7 +224,6 @@ func TestWatchOnATerminal(t *testing.T) {
 	mark := len(p.written())
 	require.NoError(t, pty.Setsize(p.file, &pty.Winsize{Cols: 180, Rows: 50}))
 	p.after(mark, "BUDGET")
-	p.after(mark, "[>")
 	mark = len(p.written())
 	p.types("/h19_0000:1d\r\r")
 	p.after(mark, "needs operator")
