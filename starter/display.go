@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"time"
 
 	"burnish/internal/device"
@@ -12,14 +13,14 @@ import (
 const progressLineInterval = 10 * time.Second
 
 // newScreen gives the screen for where the output goes.
-func (a *app) newScreen() (screen, error) {
-	switch {
-	case a.format != formatTable:
-		return &objects{app: a, last: map[string][]byte{}}, nil
-	case a.screen != nil:
-		return a.newLive()
+func (a *app) newScreen(ctx context.Context, quit func(), l deviceClient) screen {
+	if a.format != formatTable {
+		return &objects{app: a, last: map[string][]byte{}}
 	}
-	return &lines{app: a, last: map[string]printedLine{}}, nil
+	if view := a.liveView(ctx, quit, a.opening(ctx, l)); view != nil {
+		return &picture{app: a, view: view}
+	}
+	return &lines{app: a, last: map[string]printedLine{}}
 }
 
 // lines is a screen for logs and pipes.
@@ -138,12 +139,7 @@ func (o *objects) write(s deviceSnapshot, over bool) error {
 		left := s.left.Seconds()
 		d.Left = &left
 	}
-	if o.format == formatYAML {
-		if err := o.print("---\n"); err != nil {
-			return err
-		}
-	}
-	return encode(o.stdout, o.format, compact, d)
+	return o.printNext(d, nil)
 }
 
 func (o *objects) note(text string) error {

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
+	"burnish/starter/internal/live"
+	"burnish/starter/internal/terminal"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -79,8 +81,8 @@ With -o json each event is one line.`,
 				if follow {
 					return t.follow(cmd.Context())
 				}
-				_, err := t.poll(cmd.Context(), true)
-				return err
+				_, events, err := t.poll(cmd.Context(), true)
+				return cmp.Or(t.printEvents(events), err)
 			}
 			if len(args) == 0 {
 				return a.devices(cmd.Context(), func(l deviceClient) error { return run(l, "") })
@@ -112,25 +114,54 @@ type deviceTrail struct {
 	fault  string
 }
 
+// keptEvents is how many events a live view keeps.
+const keptEvents = 5000
+
 func (t *eventTrail) follow(parent context.Context) error {
-	ctx, cancel := t.waitLimit(parent)
-	defer cancel()
-	err := t.app.follow(ctx, pollInterval, t.noteOnce, func(first bool) (int, bool, error) {
-		listed, err := t.poll(ctx, first)
-		return listed, false, err
-	})
-	if errors.Is(err, errStopped) {
-		return t.stopped(parent)
+	var all []deviceEvent
+	look := func(ctx context.Context, view *live.Screen, first bool) (int, error) {
+		listed, events, err := t.poll(ctx, first)
+		if view == nil {
+			return listed, cmp.Or(t.printEvents(events), err)
+		}
+		all = append(all, events...)
+		all = all[max(len(all)-keptEvents, 0):]
+		if err == nil {
+			view.Show(eventPage(all, t.now()))
+		}
+		return listed, err
 	}
-	return err
+	return t.goOn(parent, t.l, pollInterval, true, t.opening, look)
 }
 
-// poll prints what is new.
-func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, err error) {
+// eventPage is the events in a live view, each of which opens its device.
+func eventPage(all []deviceEvent, now time.Time) live.Page {
+	text := func(title string, keep, least int, of func(deviceEvent) string) live.Column[deviceEvent] {
+		return live.Column[deviceEvent]{Column: terminal.Column{Title: title, Keep: keep, Least: least}, Text: of}
+	}
+	at := text("TIME", 95, 0, func(e deviceEvent) string { return local(e.Time) })
+	at.Order = func(a, b deviceEvent) int { return a.Time.Compare(b.Time) }
+	fault := text("FAULT", 80, 8, func(e deviceEvent) string { return string(e.Fault) })
+	fault.Color = func(_ int, code string) terminal.Color { return terminal.Fault(code) }
+	p := live.NewPage(all, []live.Column[deviceEvent]{
+		at,
+		text("DEVICE", 100, 16, func(e deviceEvent) string { return e.Device }),
+		text("EVENT", 99, 12, func(e deviceEvent) string { return e.Event }),
+		fault,
+		text("BY", 70, 6, func(e deviceEvent) string { return byText(e.By) }),
+		text("FROM", 50, 6, func(e deviceEvent) string { return e.From }),
+		text("REASON", 60, 10, func(e deviceEvent) string { return e.Reason }),
+	}, func(e deviceEvent) string { return fmt.Sprint(e) }, func(e deviceEvent) string { return e.Device })
+	p.Time, p.Head, p.Tail = now, fmt.Sprintf("%d events", len(all)), true
+	return p
+}
+
+// poll gives what is new, in the order of time.
+func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, events []deviceEvent, err error) {
 	views := []contract.DeviceStatus{{Name: t.name}}
 	if t.name == "" {
 		if views, err = t.find(ctx, t.l, t.filter); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 	asked := views
@@ -139,7 +170,6 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, err erro
 	}
 	var (
 		mu     sync.Mutex
-		events []deviceEvent
 		failed error
 	)
 	parallel(len(asked), parallelism, func(i int) {
@@ -161,15 +191,7 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, err erro
 	slices.SortFunc(events, func(a, b deviceEvent) int {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Device, b.Device))
 	})
-	for _, e := range events {
-		if err := t.printEvent(e); err != nil {
-			return len(views), err
-		}
-	}
-	if failed == nil {
-		failed = ctx.Err()
-	}
-	return len(views), failed
+	return len(views), events, cmp.Or(failed, ctx.Err())
 }
 
 // ask gives a device's history. One that a listing had runs: its workflow alone is asked.
@@ -252,17 +274,14 @@ func kindOf(e contract.Event) string {
 	return "act"
 }
 
-// printEvent prints one event.
-func (t *eventTrail) printEvent(e deviceEvent) error {
-	switch t.format {
-	case formatTable:
-		return t.print(t.fold(t.eventLine(e) + "\n"))
-	case formatYAML:
-		if err := t.print("---\n"); err != nil {
+// printEvents prints events.
+func (t *eventTrail) printEvents(events []deviceEvent) error {
+	for _, e := range events {
+		if err := t.printNext(e, func() string { return t.fold(t.eventLine(e) + "\n") }); err != nil {
 			return err
 		}
 	}
-	return encode(t.stdout, t.format, compact, e)
+	return nil
 }
 
 // eventLine is one event for people.

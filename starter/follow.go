@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"burnish/internal/device"
+	"burnish/starter/internal/live"
 )
 
 // errStopped ends a command that follows the fleet: by the operator, or by --timeout.
@@ -56,9 +58,37 @@ func (a *app) follow(ctx context.Context, least time.Duration, note func(string)
 	}
 }
 
-// stopped is the end of a command that only looks: by Ctrl-C, or by --timeout.
-func (a *app) stopped(parent context.Context) error {
-	if isInterrupted(parent) {
+// goOn looks again and again, until the operator ends it, on a terminal in a live view. look prints what
+// is new where view is nil, and says how many devices were listed.
+func (a *app) goOn(
+	parent context.Context, l deviceClient, least time.Duration, onTerminal bool,
+	open func(context.Context, deviceClient) func(what string) (string, error),
+	look func(ctx context.Context, view *live.Screen, first bool) (listed int, err error),
+) (err error) {
+	ctx, cancel := a.waitLimit(parent)
+	defer cancel()
+	note := a.noteOnce
+	var view *live.Screen
+	if onTerminal {
+		view = a.liveView(ctx, cancel, open(ctx, l))
+	}
+	if view != nil {
+		note = func(text string) error { view.Note(text); return nil }
+		defer func() { err = cmp.Or(closed(view), err) }()
+	}
+	err = a.follow(ctx, least, note, func(first bool) (int, bool, error) {
+		listed, err := look(ctx, view, first)
+		return listed, false, err
+	})
+	if errors.Is(err, errStopped) {
+		return a.stopped(ctx)
+	}
+	return err
+}
+
+// stopped is the end of a command that only looks: by the operator, or by --timeout.
+func (a *app) stopped(ctx context.Context) error {
+	if isInterrupted(ctx) {
 		return interrupted("", "")
 	}
 	return &failure{
@@ -77,4 +107,17 @@ func isTransient(err error) bool {
 func (a *app) noteOnce(text string) error {
 	a.note("", text)
 	return nil
+}
+
+// printNext prints one of many objects, one after the other; text is its form for people.
+func (a *app) printNext(v any, text func() string) error {
+	switch a.format {
+	case formatTable:
+		return a.print(text())
+	case formatYAML:
+		if err := a.print("---\n"); err != nil {
+			return err
+		}
+	}
+	return encode(a.stdout, a.format, compact, v)
 }

@@ -2,43 +2,54 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
+	"burnish/starter/internal/live"
 	"burnish/workflows/contract"
 )
 
-// watchList prints the listing, and then each device again whenever it changes.
+// watchList shows the listing, and then each device again whenever it changes.
 func (a *app) watchList(parent context.Context, l deviceClient, f *filter, o listOutput, s shape) error {
-	ctx, cancel := a.waitLimit(parent)
-	defer cancel()
 	known := map[string]contract.DeviceStatus{}
-	err := a.follow(ctx, pollInterval, a.noteOnce, func(first bool) (int, bool, error) {
+	onTerminal := !o.name && o.template == nil
+	look := func(ctx context.Context, view *live.Screen, first bool) (int, error) {
 		views, err := a.find(ctx, l, f)
 		if err != nil {
-			return len(known), false, err
+			return len(known), err
 		}
 		a.withPlaces(ctx, l, views)
 		s.sort(views)
+		if view != nil {
+			view.Show(s.page(views, a.now()))
+			return len(views), nil
+		}
 		var changed []contract.DeviceStatus
-		now := make(map[string]contract.DeviceStatus, len(views))
 		for _, v := range views {
-			now[v.Name] = v
 			if before, ok := known[v.Name]; !ok || !reflect.DeepEqual(before, v) {
 				changed = append(changed, v)
 			}
+			// A listing lags: what it misses for a moment is not printed when it is back.
+			known[v.Name] = v
 		}
-		// A listing lags: what it misses for a moment is not printed when it is back.
-		for name, v := range now {
-			known[name] = v
-		}
-		return len(views), false, a.printChanged(o, s, views, changed, first)
-	})
-	if errors.Is(err, errStopped) {
-		return a.stopped(parent)
+		return len(views), a.printChanged(o, s, views, changed, first)
 	}
-	return err
+	return a.goOn(parent, l, pollInterval, onTerminal, a.opening, look)
+}
+
+// page is the listing in a live view.
+func (s shape) page(views []contract.DeviceStatus, now time.Time) live.Page {
+	columns := make([]live.Column[contract.DeviceStatus], len(s.columns))
+	for i, c := range s.columns {
+		text := func(v contract.DeviceStatus) string { return c.text(v, now) }
+		columns[i] = live.Column[contract.DeviceStatus]{Column: c.Column, Text: text, Order: c.order}
+	}
+	name := func(v contract.DeviceStatus) string { return v.Name }
+	p := live.NewPage(views, columns, name, name)
+	p.Time, p.Head = now, fmt.Sprintf("%d devices", len(views))
+	return p
 }
 
 // printChanged prints devices of a listing that changed, in the columns of the whole listing.
@@ -61,23 +72,11 @@ func (a *app) printChanged(o listOutput, s shape, all, changed []contract.Device
 		return a.print(strings.Join(printed, "\n") + "\n")
 	}
 	for _, v := range changed {
-		switch {
-		case o.name:
-			if err := a.print(oneLine(v.Name) + "\n"); err != nil {
-				return err
-			}
-			continue
-		case o.template != nil:
+		if o.template != nil {
 			if err := o.template.Print(a.stdout, v); err != nil {
 				return templateFailure(err)
 			}
-			continue
-		case a.format == formatYAML:
-			if err := a.print("---\n"); err != nil {
-				return err
-			}
-		}
-		if err := encode(a.stdout, a.format, compact, v); err != nil {
+		} else if err := a.printNext(v, func() string { return oneLine(v.Name) + "\n" }); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
-	"burnish/starter/internal/frame"
+	"burnish/starter/internal/live"
 	"burnish/starter/internal/terminal"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -81,7 +80,7 @@ rate since its beginning.`,
 				if err != nil {
 					return err
 				}
-				return a.emit(load, func() string { return load.table().Text(a.width(), a.palette()) })
+				return a.emit(load, func() string { return t.text(load) })
 			})
 		},
 	}
@@ -156,7 +155,7 @@ func (t *loadMeter) describe(ctx context.Context, v contract.DeviceStatus) (devi
 		return s, nil
 	}
 	beat := e.Pending[s.CleanStep.Step].Progress
-	if beat == nil || s.group() != frame.Running {
+	if beat == nil || s.group() != groupRunning {
 		return s, nil
 	}
 	t.mu.Lock()
@@ -186,9 +185,9 @@ func loadOf(all []deviceSnapshot, now time.Time) fleetLoad {
 			into.States[s.DeviceState]++
 			into.Rate += s.rate
 			switch {
-			case s.group() == frame.Failed:
+			case s.group() == groupFailed:
 				into.Failed++
-			case s.group() == frame.Queued && isWatched(s.DeviceState):
+			case s.group() == groupQueued && isWatched(s.DeviceState):
 				into.Queued++
 			case s.DeviceState == device.Cleaning:
 				into.Running++
@@ -202,145 +201,85 @@ func loadOf(all []deviceSnapshot, now time.Time) fleetLoad {
 	return load
 }
 
-// table is the load for people, the total first.
-func (f fleetLoad) table() terminal.Table {
-	t := terminal.Table{Columns: []terminal.Column{
-		{Title: "HOST", Keep: 100, Least: 10},
-		{Title: "RUNNING", Keep: 95, Right: true},
-		{Title: "QUEUED", Keep: 90, Right: true},
-		{Title: "FAILED", Keep: 94, Right: true, Color: func(_ int, count string) terminal.Color {
-			if count == "0" {
-				return terminal.Plain
-			}
-			return terminal.Bad
-		}},
-		{Title: "RATE", Keep: 93, Right: true},
-		{Title: "DEVICES", Keep: 80, Right: true},
-	}}
-	present := slices.DeleteFunc(device.States(), func(s device.State) bool { return f.Total.States[s] == 0 })
-	for i, s := range present {
-		title := strings.ToUpper(strings.ReplaceAll(string(s), "_", "-"))
-		t.Columns = append(t.Columns, terminal.Column{Title: title, Keep: 60 - i, Right: true})
-	}
-	for _, h := range slices.Insert(slices.Clone(f.Hosts), 0, f.Total) {
-		rate := ""
-		if h.Rate > 0 {
-			rate = terminal.Bytes(h.Rate) + "/s"
+// page is the load for people, the total first; each host opens the listing of its devices.
+func (f fleetLoad) page() live.Page {
+	number := func(title string, keep int, of func(hostLoad) int64) live.Column[hostLoad] {
+		return live.Column[hostLoad]{
+			Column: terminal.Column{Title: title, Keep: keep, Right: true},
+			Text:   func(h hostLoad) string { return fmt.Sprint(of(h)) },
+			Order:  func(a, b hostLoad) int { return cmp.Compare(of(a), of(b)) },
 		}
-		row := []string{h.Host, fmt.Sprint(h.Running), fmt.Sprint(h.Queued), fmt.Sprint(h.Failed), rate,
-			fmt.Sprint(h.Devices)}
-		for _, s := range present {
-			row = append(row, fmt.Sprint(h.States[s]))
-		}
-		t.Rows = append(t.Rows, row)
 	}
-	return t
+	host := func(h hostLoad) string { return h.Host }
+	failed := number("FAILED", 94, func(h hostLoad) int64 { return int64(h.Failed) })
+	failed.Color = func(_ int, count string) terminal.Color {
+		if count == "0" {
+			return terminal.Plain
+		}
+		return terminal.Bad
+	}
+	rate := number("RATE", 93, func(h hostLoad) int64 { return h.Rate })
+	rate.Text = func(h hostLoad) string {
+		if h.Rate == 0 {
+			return ""
+		}
+		return size(h.Rate) + "/s"
+	}
+	columns := []live.Column[hostLoad]{
+		{Column: terminal.Column{Title: "HOST", Keep: 100, Least: 10}, Text: host},
+		number("RUNNING", 95, func(h hostLoad) int64 { return int64(h.Running) }),
+		number("QUEUED", 90, func(h hostLoad) int64 { return int64(h.Queued) }),
+		failed,
+		rate,
+		number("DEVICES", 80, func(h hostLoad) int64 { return int64(h.Devices) }),
+	}
+	for i, s := range device.States() {
+		if f.Total.States[s] > 0 {
+			title := strings.ToUpper(strings.ReplaceAll(string(s), "_", "-"))
+			columns = append(columns, number(title, 60-i, func(h hostLoad) int64 { return int64(h.States[s]) }))
+		}
+	}
+	opens := func(h hostLoad) string {
+		if h.Host == f.Total.Host {
+			return ""
+		}
+		return h.Host
+	}
+	p := live.NewPage(slices.Insert(slices.Clone(f.Hosts), 0, f.Total), columns, host, opens)
+	p.Time, p.Head = f.Time, fmt.Sprintf("%d devices on %d hosts", f.Total.Devices, len(f.Hosts))
+	return p
+}
+
+// text is the load in lines.
+func (t *loadMeter) text(load fleetLoad) string {
+	return load.page().Table.Text(t.width(), t.palette())
 }
 
 // watch looks again each interval, until the operator ends it.
-func (t *loadMeter) watch(parent context.Context, interval time.Duration) (err error) {
-	ctx, cancel := t.waitLimit(parent)
-	defer cancel()
-	show, note, done := t.printLoad, t.noteOnce, func() error { return nil }
-	if t.format == formatTable && t.screen != nil {
-		page, err := t.newPage()
-		if err != nil {
-			return err
-		}
-		show, note, done = page.show, page.note, page.close
-	}
-	defer func() { err = cmp.Or(done(), err) }()
-	err = t.follow(ctx, interval, note, func(bool) (int, bool, error) {
+func (t *loadMeter) watch(parent context.Context, interval time.Duration) error {
+	look := func(ctx context.Context, view *live.Screen, _ bool) (int, error) {
 		load, err := t.look(ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case view != nil:
+			view.Show(load.page())
+			return load.Total.Devices, nil
+		}
+		return load.Total.Devices, t.printNext(load, func() string { return local(load.Time) + "\n" + t.text(load) + "\n" })
+	}
+	return t.goOn(parent, t.l, interval, true, t.openingHost, look)
+}
+
+// openingHost gives the devices of a host as list does.
+func (t *loadMeter) openingHost(ctx context.Context, l deviceClient) func(host string) (string, error) {
+	return func(host string) (string, error) {
+		f := *t.filter
+		f.hosts = []string{host}
+		views, err := t.find(ctx, l, &f)
 		if err != nil {
-			return 0, false, err
+			return "", err
 		}
-		return load.Total.Devices, false, show(load)
-	})
-	if errors.Is(err, errStopped) {
-		return t.stopped(parent)
+		return t.listing(views), nil
 	}
-	return err
-}
-
-// printLoad prints one look below the last.
-func (t *loadMeter) printLoad(load fleetLoad) error {
-	switch t.format {
-	case formatJSON:
-		return encode(t.stdout, t.format, compact, load)
-	case formatYAML:
-		if err := t.print("---\n"); err != nil {
-			return err
-		}
-		return encode(t.stdout, t.format, compact, load)
-	}
-	return t.print(local(load.Time) + "\n" + load.table().Text(t.width(), t.palette()) + "\n")
-}
-
-// loadPage shows the load on a whole terminal.
-type loadPage struct {
-	*app
-	terminal *terminal.Screen
-
-	mu   sync.Mutex
-	load fleetLoad
-	text string
-}
-
-func (t *loadMeter) newPage() (*loadPage, error) {
-	p := &loadPage{app: t.app}
-	var err error
-	if p.terminal, err = terminal.Open(t.screen, p.draw); err != nil {
-		return nil, notWritten(err)
-	}
-	return p, nil
-}
-
-// draw gives the total and as many hosts as there is room for.
-func (p *loadPage) draw(width, height int) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var lines []string
-	if p.text != "" {
-		lines = append(lines, p.palette().Paint(terminal.Warn, terminal.Cut(oneLine(p.text), width)))
-	}
-	lines = append(lines, p.load.table().Lines(width, p.palette())...)
-	if len(lines) > height {
-		rest := fmt.Sprintf("… %d more hosts", len(lines)-height+1)
-		lines = append(lines[:max(height-1, 0)], terminal.Cut(rest, width))
-	}
-	return lines
-}
-
-func (p *loadPage) show(load fleetLoad) error {
-	p.mu.Lock()
-	p.load, p.text = load, ""
-	p.mu.Unlock()
-	return p.redraw()
-}
-
-func (p *loadPage) note(text string) error {
-	p.mu.Lock()
-	p.text = text
-	p.mu.Unlock()
-	return p.redraw()
-}
-
-func (p *loadPage) redraw() error {
-	if err := p.terminal.Draw(); err != nil {
-		return notWritten(err)
-	}
-	return nil
-}
-
-// close leaves the last look on the terminal.
-func (p *loadPage) close() error {
-	if err := p.terminal.Close(); err != nil {
-		return notWritten(err)
-	}
-	width, height, ok := terminal.Size(p.screen)
-	if !ok || p.load.Time.IsZero() {
-		return nil
-	}
-	return p.print(strings.Join(p.draw(width, height-1), "\n") + "\n")
 }

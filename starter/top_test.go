@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -156,19 +155,4 @@ func TestTopWatch(t *testing.T) {
 	require.Empty(t, got.out)
 	got = topped(t, loaded, 1, 0, "--interval", "10ms")
 	require.Equal(t, exitUsage, got.code)
-}
-
-// On a terminal each look is drawn in the place of the last.
-func TestTopOnATerminal(t *testing.T) {
-	p := onTerminal(t, 60, 10, "burnish-fleet", "top", "--watch", "--interval", "1s")
-	p.waits("two looks", func(written string) bool { return strings.Count(written, "/s") > 2 })
-	for _, page := range frames(p.written()) {
-		require.True(t, fits(page, 60, 10), "%q", page)
-	}
-	p.types("\x03")
-	require.Equal(t, exitInterrupted, p.ends())
-	_, left, given := strings.Cut(p.written(), givesTerminal)
-	require.True(t, given)
-	require.Contains(t, left, "all ")
-	require.Contains(t, left, fmt.Sprintf("… %d more hosts", 14))
 }

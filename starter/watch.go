@@ -83,10 +83,7 @@ left are those of the running step. Ctrl-C does not stop the clean.`,
 func (a *app) watch(parent context.Context, l deviceClient, name string) (err error) {
 	limited, cancel := a.waitLimit(parent)
 	defer cancel()
-	screen, err := a.newScreen()
-	if err != nil {
-		return err
-	}
+	screen := a.newScreen(limited, cancel, l)
 	w := &watcher{app: a, l: l, name: name, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: screen}
 	defer func() {
 		if closeErr := w.screen.close(); err == nil {
@@ -100,7 +97,7 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 	switch {
 	case !errors.Is(err, errStopped):
 		return err
-	case isInterrupted(parent):
+	case isInterrupted(limited):
 		return w.interrupted()
 	}
 	return &failure{

@@ -33,45 +33,72 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Lines gives the table in lines of at most width columns, the titles first. Columns fall
-// away, and cells are cut, until it fits; width 0 is no limit.
-func (t Table) Lines(width int, paint Palette) []string {
+// Fitted is a table in the width of its terminal. Whoever shows a part of many rows asks for those alone.
+type Fitted struct {
+	Table
+	shown, widths []int
+	paint         Palette
+}
+
+// Fit makes the table at most width columns wide. Columns fall away, and cells are cut, until it
+// fits; width 0 is no limit.
+func (t Table) Fit(width int, paint Palette) Fitted {
 	t.Rows = t.clean()
 	shown, widths := t.fit(width)
-	line := func(cell func(at, width int) string) string {
-		var b strings.Builder
-		for i, at := range shown {
-			if i > 0 {
-				b.WriteString(strings.Repeat(" ", gap))
+	return Fitted{t, shown, widths, paint}
+}
+
+// Titles is the line of the titles.
+func (f Fitted) Titles() string {
+	return f.line(func(at, w int) string {
+		return f.paint.Paint(Title, pad(Cut(f.Columns[at].Title, w), w, f.Columns[at].Right))
+	})
+}
+
+// Row is the line of a row.
+func (f Fitted) Row(row int) string {
+	return f.line(func(at, w int) string {
+		c := f.Columns[at]
+		if c.Fill != nil {
+			if drawn := c.Fill(row, w); drawn != "" {
+				return pad(drawn, w, false)
 			}
-			b.WriteString(cell(at, widths[i]))
 		}
-		return strings.TrimRight(b.String(), " ")
+		text := f.Rows[row][at]
+		color := Plain
+		if c.Color != nil {
+			color = c.Color(row, text)
+		}
+		// The spaces have no color: a line that ends in them is shortened.
+		cut := Cut(text, w)
+		fill := strings.Repeat(" ", max(w-Width(cut), 0))
+		if c.Right {
+			return fill + f.paint.Paint(color, cut)
+		}
+		return f.paint.Paint(color, cut) + fill
+	})
+}
+
+// Shown are the columns that did not fall away.
+func (f Fitted) Shown() []int { return f.shown }
+
+func (f Fitted) line(cell func(at, width int) string) string {
+	var b strings.Builder
+	for i, at := range f.shown {
+		if i > 0 {
+			b.WriteString(strings.Repeat(" ", gap))
+		}
+		b.WriteString(cell(at, f.widths[i]))
 	}
-	lines := []string{line(func(at, w int) string {
-		return paint.Paint(Title, pad(Cut(t.Columns[at].Title, w), w, t.Columns[at].Right))
-	})}
-	for row := range t.Rows {
-		lines = append(lines, line(func(at, w int) string {
-			c := t.Columns[at]
-			if c.Fill != nil {
-				if drawn := c.Fill(row, w); drawn != "" {
-					return pad(drawn, w, false)
-				}
-			}
-			text := t.Rows[row][at]
-			color := Plain
-			if c.Color != nil {
-				color = c.Color(row, text)
-			}
-			// The spaces have no color: a line that ends in them is shortened.
-			cut := Cut(text, w)
-			fill := strings.Repeat(" ", max(w-Width(cut), 0))
-			if c.Right {
-				return fill + paint.Paint(color, cut)
-			}
-			return paint.Paint(color, cut) + fill
-		}))
+	return strings.TrimRight(b.String(), " ")
+}
+
+// Lines gives the table in lines, fitted to a width, the titles first.
+func (t Table) Lines(width int, paint Palette) []string {
+	f := t.Fit(width, paint)
+	lines := []string{f.Titles()}
+	for row := range f.Rows {
+		lines = append(lines, f.Row(row))
 	}
 	return lines
 }
