@@ -126,11 +126,17 @@ func TestCompletionKeepsAnswers(t *testing.T) {
 	require.Equal(t, []string{"d1"}, got)
 	require.Equal(t, 2, asked, "another namespace")
 
-	down := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, errors.New("down") }}
-	env["TEMPORAL_NAMESPACE"] = "c"
-	got, directive := completed(t, down, env, "show", "")
-	require.Empty(t, got)
-	require.Equal(t, ":4", directive)
+	forever := make(chan struct{})
+	defer close(forever)
+	for namespace, list := range map[string]func(string) ([]client.Execution, error){
+		"c": func(string) ([]client.Execution, error) { return nil, errors.New("down") },
+		"d": func(string) ([]client.Execution, error) { <-forever; return nil, nil }, // costs a second
+	} {
+		env["TEMPORAL_NAMESPACE"] = namespace
+		got, directive := completed(t, &fakeClient{onList: list}, env, "show", "")
+		require.Empty(t, got)
+		require.Equal(t, ":4", directive)
+	}
 }
 
 // bash completes names with colons at a terminal, with and without the package bash-completion.

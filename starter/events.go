@@ -15,7 +15,6 @@ import (
 	"burnish/internal/device"
 	"burnish/starter/internal/live"
 	"burnish/starter/internal/terminal"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -25,6 +24,8 @@ const (
 	// turnHistories is how many of them the listing need not show as changed: an act may leave
 	// no trace in it.
 	turnHistories = 5
+	// keptEvents is how many events a live view keeps.
+	keptEvents = 5000
 )
 
 // deviceEvent is one event of a device's history, or of its fault.
@@ -57,13 +58,10 @@ With -o json each event is one line.`,
 		Example: `  burnish events h1_0000:01:00.0
   burnish events --host h1 --since 1h --follow`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1:
-				return usagef("takes one NAME or UUID, not %d", len(args))
-			case len(args) == 1 && selected(cmd.Flags()):
+			if len(args) == 1 && selected(cmd.Flags()) {
 				return usagef("a NAME and --%s exclude each other", strings.Join(selectorNames, "/--"))
 			}
-			return nil
+			return atMostOne("NAME or UUID")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd.Flags()); err != nil {
@@ -72,22 +70,17 @@ With -o json each event is one line.`,
 			if since < 0 {
 				return usagef("--since %s: must not be negative", since)
 			}
-			t := &eventTrail{app: a, filter: &f, known: map[string]deviceTrail{}}
-			if since > 0 {
-				t.since = a.now().Add(-since)
-			}
-			run := func(l deviceClient, name string) error {
-				t.l, t.name = l, name
-				if follow {
-					return t.follow(cmd.Context())
+			return a.withOneOrAll(cmd.Context(), args, func(l deviceClient, name string) error {
+				t := &eventTrail{app: a, l: l, name: name, filter: &f, known: map[string]deviceTrail{}}
+				if since > 0 {
+					t.since = a.now().Add(-since)
 				}
-				_, events, err := t.poll(cmd.Context(), true)
-				return cmp.Or(t.printEvents(events), err)
-			}
-			if len(args) == 0 {
-				return a.devices(cmd.Context(), func(l deviceClient) error { return run(l, "") })
-			}
-			return a.withDevice(cmd.Context(), args[0], run)
+				if follow {
+					return a.follow(cmd.Context(), following{open: a.opening(l), look: t.look, stopped: a.stopped})
+				}
+				_, _, err := t.look(cmd.Context(), nil, true)
+				return err
+			})
 		},
 	}
 	f.selectors(cmd.Flags())
@@ -96,7 +89,7 @@ With -o json each event is one line.`,
 	return cmd
 }
 
-// eventTrail prints events, each once.
+// eventTrail finds events, each once.
 type eventTrail struct {
 	*app
 	l      deviceClient
@@ -104,6 +97,8 @@ type eventTrail struct {
 	filter *filter
 	since  time.Time
 	known  map[string]deviceTrail
+
+	all []deviceEvent // for a live view
 }
 
 // deviceTrail is what is known of one device.
@@ -114,45 +109,41 @@ type deviceTrail struct {
 	fault  string
 }
 
-// keptEvents is how many events a live view keeps.
-const keptEvents = 5000
-
-func (t *eventTrail) follow(parent context.Context) error {
-	var all []deviceEvent
-	look := func(ctx context.Context, view *live.Screen, first bool) (int, error) {
-		listed, events, err := t.poll(ctx, first)
-		if view == nil {
-			return listed, cmp.Or(t.printEvents(events), err)
-		}
-		all = append(all, events...)
-		all = all[max(len(all)-keptEvents, 0):]
+// look shows what is new, or prints it, as far as it could be read.
+func (t *eventTrail) look(ctx context.Context, view *live.Screen, first bool) (int, bool, error) {
+	listed, events, err := t.poll(ctx, first)
+	if view != nil {
+		t.all = append(t.all, events...)
+		t.all = t.all[max(len(t.all)-keptEvents, 0):]
 		if err == nil {
-			view.Show(eventPage(all, t.now()))
+			view.Show(eventPage(t.all, t.now()))
 		}
-		return listed, err
+		return listed, false, err
 	}
-	return t.goOn(parent, t.l, pollInterval, true, t.opening, look)
+	for _, e := range events {
+		if err := t.printNext(e, func() string { return t.fold(eventLine(e) + "\n") }); err != nil {
+			return listed, false, err
+		}
+	}
+	return listed, false, err
 }
 
 // eventPage is the events in a live view, each of which opens its device.
 func eventPage(all []deviceEvent, now time.Time) live.Page {
-	text := func(title string, keep, least int, of func(deviceEvent) string) live.Column[deviceEvent] {
-		return live.Column[deviceEvent]{Column: terminal.Column{Title: title, Keep: keep, Least: least}, Text: of}
+	p := live.Page{Time: now, Head: fmt.Sprintf("%d events", len(all)), Tail: true}
+	p.Table = terminal.NewTable(all, []terminal.Column[deviceEvent]{
+		{Title: "TIME", Keep: 95, Text: func(e deviceEvent) string { return local(e.Time) },
+			Order: func(a, b deviceEvent) int { return a.Time.Compare(b.Time) }},
+		{Title: "DEVICE", Keep: 100, Least: 16, Text: func(e deviceEvent) string { return e.Device }},
+		{Title: "EVENT", Keep: 99, Least: 12, Text: func(e deviceEvent) string { return e.Event }},
+		{Title: "FAULT", Keep: 80, Least: 8, Text: func(e deviceEvent) string { return string(e.Fault) }},
+		{Title: "BY", Keep: 70, Least: 6, Text: func(e deviceEvent) string { return byText(e.By) }},
+		{Title: "FROM", Keep: 50, Least: 6, Text: func(e deviceEvent) string { return e.From }},
+		{Title: "REASON", Keep: 60, Least: 10, Text: func(e deviceEvent) string { return e.Reason }},
+	})
+	for _, e := range all {
+		p.Keys, p.Opens = append(p.Keys, fmt.Sprint(e)), append(p.Opens, e.Device)
 	}
-	at := text("TIME", 95, 0, func(e deviceEvent) string { return local(e.Time) })
-	at.Order = func(a, b deviceEvent) int { return a.Time.Compare(b.Time) }
-	fault := text("FAULT", 80, 8, func(e deviceEvent) string { return string(e.Fault) })
-	fault.Color = func(_ int, code string) terminal.Color { return terminal.Fault(code) }
-	p := live.NewPage(all, []live.Column[deviceEvent]{
-		at,
-		text("DEVICE", 100, 16, func(e deviceEvent) string { return e.Device }),
-		text("EVENT", 99, 12, func(e deviceEvent) string { return e.Event }),
-		fault,
-		text("BY", 70, 6, func(e deviceEvent) string { return byText(e.By) }),
-		text("FROM", 50, 6, func(e deviceEvent) string { return e.From }),
-		text("REASON", 60, 10, func(e deviceEvent) string { return e.Reason }),
-	}, func(e deviceEvent) string { return fmt.Sprint(e) }, func(e deviceEvent) string { return e.Device })
-	p.Time, p.Head, p.Tail = now, fmt.Sprintf("%d events", len(all)), true
 	return p
 }
 
@@ -166,7 +157,7 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, events [
 	}
 	asked := views
 	if !first && t.name == "" {
-		asked = t.changed(views)
+		asked = t.due(views)
 	}
 	var (
 		mu     sync.Mutex
@@ -177,7 +168,7 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, events [
 			return
 		}
 		now := t.now()
-		v, err := t.ask(ctx, asked[i].Name)
+		v, err := t.history(ctx, asked[i].Name)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -194,37 +185,30 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, events [
 	return len(views), events, cmp.Or(failed, ctx.Err())
 }
 
-// ask gives a device's history. One that a listing had runs: its workflow alone is asked.
-func (t *eventTrail) ask(ctx context.Context, name string) (contract.DeviceStatus, error) {
+// history asks for a device's history. One that a listing had runs: its workflow alone is asked.
+func (t *eventTrail) history(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	if name == t.name {
 		return t.queryDevice(ctx, t.l, name)
 	}
-	rctx, cancel := t.requestContext(ctx)
-	defer cancel()
-	v, err := t.l.Query(rctx, name)
-	switch {
-	case client.NotFound(err):
-		return v, noSuchDevice(name)
-	case err != nil:
-		return v, t.explain(ctx, t.l, name, err)
-	}
-	return v, nil
+	return ask(ctx, t.app, t.l, name, func(ctx context.Context) (contract.DeviceStatus, error) { return t.l.Query(ctx, name) })
 }
 
-// changed gives the devices to ask: those that the listing shows otherwise than before, and a
-// few of the others in turn.
-func (t *eventTrail) changed(views []contract.DeviceStatus) []contract.DeviceStatus {
-	same := func(v contract.DeviceStatus) bool {
-		before, ok := t.known[v.Name]
-		return ok && reflect.DeepEqual(before.listed, v)
-	}
-	changed := slices.DeleteFunc(slices.Clone(views), same)
-	others := slices.DeleteFunc(slices.Clone(views), func(v contract.DeviceStatus) bool { return !same(v) })
-	slices.SortStableFunc(others, func(a, b contract.DeviceStatus) int {
+// due gives the devices to ask, the least recently asked first: those that the listing shows otherwise
+// than before, and a few of the others.
+func (t *eventTrail) due(views []contract.DeviceStatus) []contract.DeviceStatus {
+	views = slices.Clone(views)
+	slices.SortStableFunc(views, func(a, b contract.DeviceStatus) int {
 		return t.known[a.Name].asked.Compare(t.known[b.Name].asked)
 	})
-	changed = changed[:min(len(changed), maxHistories)]
-	return append(changed, others[:min(len(others), turnHistories)]...)
+	same := 0
+	views = slices.DeleteFunc(views, func(v contract.DeviceStatus) bool {
+		if !reflect.DeepEqual(t.known[v.Name].listed, v) {
+			return false
+		}
+		same++
+		return same > turnHistories
+	})
+	return views[:min(len(views), maxHistories)]
 }
 
 // news gives the events of a device that are new, in the order of its history.
@@ -274,18 +258,8 @@ func kindOf(e contract.Event) string {
 	return "act"
 }
 
-// printEvents prints events.
-func (t *eventTrail) printEvents(events []deviceEvent) error {
-	for _, e := range events {
-		if err := t.printNext(e, func() string { return t.fold(t.eventLine(e) + "\n") }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // eventLine is one event for people.
-func (t *eventTrail) eventLine(e deviceEvent) string {
+func eventLine(e deviceEvent) string {
 	text := oneLine(e.Device + ": " + e.Event)
 	if e.By != contract.ByBurnish {
 		text += oneLine(", by " + byText(e.By))

@@ -49,12 +49,7 @@ it prints the reason; the exit code is 0.`,
 		Example: `  burnish plan h1_0000:01:00.0
   nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
   burnish plan --fleet --policy new.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("takes one NAME or UUID, not %d", len(args))
-			}
-			return nil
-		},
+		Args: atMostOne("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				for _, other := range []string{"fleet", "policy", "identify", "action", "strategy", "spec", "namespaces"} {

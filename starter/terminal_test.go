@@ -56,7 +56,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 	devices := map[string]client.Execution{}
 	for i := range 600 {
 		v := in(fmt.Sprintf("h%02d_0000:%02x:00.0", i%20, i/20), device.Error)
-		v.Hostname, v.Type, v.Model, v.Vendor, v.Serial = fmt.Sprintf("h%02d", i%20), "NVME", "X 100\x1b[31m", "Acme", fmt.Sprintf("S%03d", i)
+		v.Hostname, v.Type, v.Model, v.Vendor = fmt.Sprintf("h%02d", i%20), "NVME", "X 100\x1b[31m", "Acme"
+		v.Serial = fmt.Sprintf("S%03d", i)
 		v.UpdatedAt, v.Dirty = clock.Add(-time.Duration(i)*time.Minute), true
 		switch {
 		case i < 100:
@@ -64,7 +65,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 		case i < 350:
 			v.DeviceState = device.PendingCleaning
 		default:
-			v.Fault, v.NeedsOperator, v.LastError, v.Remedy = "io_error", true, "write failed at 4 MiB\x1b]0;owned\x07", "clean it again, or retire it"
+			v.Fault, v.NeedsOperator = "io_error", true
+			v.LastError, v.Remedy = "write failed at 4 MiB\x1b]0;owned\x07", "clean it again, or retire it"
 		}
 		devices[v.Name] = running(v)
 	}
@@ -74,9 +76,7 @@ func bigFleet(now func() time.Time) *fakeClient {
 			return nil, serviceerror.NewUnavailable("closing")
 		case "back":
 			delete(devices, "h00_0000:00:00.0")
-			v := in("new-device", device.Cleaning)
-			v.CleanStep, v.UpdatedAt = &contract.CleanStep{Step: "zero"}, clock.Add(-24*time.Hour)
-			all = append(all, running(v))
+			all = append(all, cleaningAt("new-device", 0, 100*mib, 0, ""))
 		}
 		for _, e := range devices {
 			all = append(all, e)
@@ -85,9 +85,7 @@ func bigFleet(now func() time.Time) *fakeClient {
 	}
 	describe := func(name string) (client.Execution, error) {
 		if name == "new-device" {
-			v := in(name, device.Cleaning)
-			v.UpdatedAt = clock.Add(-24 * time.Hour)
-			return running(v), nil
+			return cleaningAt(name, 99*mib, 100*mib, 99*time.Second, ""), nil
 		}
 		e, ok := devices[name]
 		if !ok {
@@ -101,7 +99,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 			return client.Execution{}, err
 		}
 		ran := 10*time.Second + now().Sub(began).Truncate(time.Second)
-		beat := &contract.Progress{Step: "zero", Size: 100 << 30, Offset: int64(ran.Seconds()) * int64(10+host) * mib, RunTime: ran, ProgressAt: now(), BudgetEnds: clock.Add(3 * time.Hour)}
+		beat := &contract.Progress{Step: "zero", Size: 100 << 30, Offset: int64(ran.Seconds()) * int64(10+host) * mib,
+			RunTime: ran, ProgressAt: now(), BudgetEnds: clock.Add(3 * time.Hour)}
 		if slot >= 3 {
 			beat = &contract.Progress{Step: "zero", Size: 100 << 30, Waiting: contract.QueuedForSlot(slot - 2)}
 		}
@@ -199,7 +198,8 @@ func (p *pseudoTerminal) ends() int {
 
 // uncolored takes the colors out of text.
 func uncolored(text string) string {
-	for _, c := range []terminal.Color{terminal.Good, terminal.Busy, terminal.Warn, terminal.Bad, terminal.Title, terminal.Faint, "0"} {
+	for _, c := range []terminal.Color{terminal.Good, terminal.Busy, terminal.Warn, terminal.Bad, terminal.Title,
+		terminal.Faint, "0"} {
 		text = strings.ReplaceAll(text, "\x1b["+string(c)+"m", "")
 	}
 	return text

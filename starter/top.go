@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,8 +14,6 @@ import (
 	"burnish/internal/device"
 	"burnish/starter/internal/live"
 	"burnish/starter/internal/terminal"
-	"burnish/workflows/client"
-	"burnish/workflows/contract"
 )
 
 // heartbeatInterval is the longest time between two reports of a running step.
@@ -66,21 +63,21 @@ rate since its beginning.`,
 				return usagef("--interval %s: must be at least 1s", interval)
 			}
 			return a.devices(cmd.Context(), func(l deviceClient) error {
-				t := &loadMeter{app: a, l: l, filter: &f, rates: map[string]*rateEstimator{}}
+				t := &loadMeter{meter: meter{app: a, l: l, rates: map[string]*rateEstimator{}}, filter: &f}
 				if watch {
-					return t.watch(cmd.Context(), interval)
+					return a.follow(cmd.Context(), following{least: interval, open: t.open, look: t.look, stopped: a.stopped})
 				}
-				if _, err := t.look(cmd.Context()); err != nil {
+				if _, err := t.load(cmd.Context()); err != nil {
 					return err
 				}
 				if a.pause(cmd.Context(), interval) != nil {
 					return a.stopped(cmd.Context())
 				}
-				load, err := t.look(cmd.Context())
+				load, err := t.load(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return a.emit(load, func() string { return t.text(load) })
+				return a.emit(load, func() string { return load.page().Table.Text(a.width(), a.palette()) })
 			})
 		},
 	}
@@ -92,98 +89,41 @@ rate since its beginning.`,
 
 // loadMeter looks at the fleet again and again.
 type loadMeter struct {
-	*app
-	l      deviceClient
+	meter
 	filter *filter
-
-	mu    sync.Mutex
-	rates map[string]*rateEstimator // of the devices in cleaning
 }
 
-// look lists the fleet, and describes each device that is being cleaned.
-func (t *loadMeter) look(ctx context.Context) (fleetLoad, error) {
+// load lists the fleet, describes each device that is being cleaned, and counts by hosts.
+func (t *loadMeter) load(ctx context.Context) (fleetLoad, error) {
 	views, err := t.find(ctx, t.l, t.filter)
 	if err != nil {
 		return fleetLoad{}, err
 	}
-	cleaning := map[string]bool{}
+	var names []string
 	for _, v := range views {
 		if v.DeviceState == device.Cleaning {
-			cleaning[v.Name] = true
+			names = append(names, v.Name)
 		}
 	}
-	maps.DeleteFunc(t.rates, func(name string, _ *rateEstimator) bool { return !cleaning[name] })
-	var (
-		snapshots = make([]deviceSnapshot, len(views))
-		failed    error
-	)
-	parallel(len(views), parallelism, func(i int) {
-		snapshots[i] = deviceSnapshot{DeviceStatus: views[i]}
-		if !cleaning[views[i].Name] || ctx.Err() != nil {
-			return
-		}
-		s, err := t.describe(ctx, views[i])
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if err != nil {
-			failed = err
-			return
-		}
-		snapshots[i] = s
-	})
-	if failed != nil {
-		return fleetLoad{}, failed
+	described, err := t.describe(ctx, names)
+	if err != nil {
+		return fleetLoad{}, err
 	}
-	return loadOf(snapshots, t.now()), nil
-}
-
-// describe asks for one running device. One that is gone meanwhile is as it was listed.
-func (t *loadMeter) describe(ctx context.Context, v contract.DeviceStatus) (deviceSnapshot, error) {
-	rctx, cancel := t.requestContext(ctx)
-	defer cancel()
-	e, err := t.l.Describe(rctx, v.Name)
-	switch {
-	case client.NotFound(err):
-		return deviceSnapshot{DeviceStatus: v}, nil
-	case err != nil:
-		return deviceSnapshot{}, t.explain(ctx, t.l, v.Name, err)
-	}
-	now := t.now()
-	s := deviceSnapshot{DeviceStatus: e.Status}
-	s.Hostname = v.Hostname
-	if s.Progress = e.Progress(s.DeviceStatus, now); s.Progress == nil {
-		return s, nil
-	}
-	beat := e.Pending[s.CleanStep.Step].Progress
-	if beat == nil || s.group() != groupRunning {
-		return s, nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m := t.rates[v.Name]
-	if m == nil {
-		m = &rateEstimator{}
-		t.rates[v.Name] = m
-	}
-	m.add(*beat, now)
-	s.rate = m.rate()
-	return s, nil
-}
-
-// loadOf counts devices by their hosts.
-func loadOf(all []deviceSnapshot, now time.Time) fleetLoad {
 	hosts := map[string]*hostLoad{}
 	total := hostLoad{Host: "all", States: map[device.State]int{}}
-	for _, s := range all {
-		h := hosts[s.Hostname]
+	for _, v := range views {
+		s, ok := described[v.Name]
+		if !ok || s.notFound { // it is gone meanwhile
+			s = deviceSnapshot{DeviceStatus: v}
+		}
+		h := hosts[v.Hostname]
 		if h == nil {
-			h = &hostLoad{Host: s.Hostname, States: map[device.State]int{}}
-			hosts[s.Hostname] = h
+			h = &hostLoad{Host: v.Hostname, States: map[device.State]int{}}
+			hosts[v.Hostname] = h
 		}
 		for _, into := range []*hostLoad{h, &total} {
 			into.Devices++
 			into.States[s.DeviceState]++
-			into.Rate += s.rate
 			switch {
 			case s.group() == groupFailed:
 				into.Failed++
@@ -191,95 +131,70 @@ func loadOf(all []deviceSnapshot, now time.Time) fleetLoad {
 				into.Queued++
 			case s.DeviceState == device.Cleaning:
 				into.Running++
+				into.Rate += s.rate
 			}
 		}
 	}
-	load := fleetLoad{Time: now.UTC().Truncate(time.Second), Total: total, Hosts: []hostLoad{}}
+	load := fleetLoad{Time: t.now().UTC().Truncate(time.Second), Total: total, Hosts: []hostLoad{}}
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		load.Hosts = append(load.Hosts, *hosts[host])
 	}
-	return load
+	return load, nil
 }
 
-// page is the load for people, the total first; each host opens the listing of its devices.
+// page is the load for people, the total first.
 func (f fleetLoad) page() live.Page {
-	number := func(title string, keep int, of func(hostLoad) int64) live.Column[hostLoad] {
-		return live.Column[hostLoad]{
-			Column: terminal.Column{Title: title, Keep: keep, Right: true},
-			Text:   func(h hostLoad) string { return fmt.Sprint(of(h)) },
-			Order:  func(a, b hostLoad) int { return cmp.Compare(of(a), of(b)) },
+	count := func(title string, keep int, of func(hostLoad) int) terminal.Column[hostLoad] {
+		return terminal.Column[hostLoad]{
+			Title: title, Keep: keep, Right: true,
+			Text:  func(h hostLoad) string { return fmt.Sprint(of(h)) },
+			Order: func(a, b hostLoad) int { return cmp.Compare(of(a), of(b)) },
 		}
 	}
-	host := func(h hostLoad) string { return h.Host }
-	failed := number("FAILED", 94, func(h hostLoad) int64 { return int64(h.Failed) })
-	failed.Color = func(_ int, count string) terminal.Color {
-		if count == "0" {
-			return terminal.Plain
-		}
-		return terminal.Bad
-	}
-	rate := number("RATE", 93, func(h hostLoad) int64 { return h.Rate })
-	rate.Text = func(h hostLoad) string {
-		if h.Rate == 0 {
-			return ""
-		}
-		return size(h.Rate) + "/s"
-	}
-	columns := []live.Column[hostLoad]{
-		{Column: terminal.Column{Title: "HOST", Keep: 100, Least: 10}, Text: host},
-		number("RUNNING", 95, func(h hostLoad) int64 { return int64(h.Running) }),
-		number("QUEUED", 90, func(h hostLoad) int64 { return int64(h.Queued) }),
-		failed,
-		rate,
-		number("DEVICES", 80, func(h hostLoad) int64 { return int64(h.Devices) }),
+	columns := []terminal.Column[hostLoad]{
+		{Title: "HOST", Keep: 100, Least: 10, Text: func(h hostLoad) string { return h.Host }},
+		count("RUNNING", 95, func(h hostLoad) int { return h.Running }),
+		count("QUEUED", 90, func(h hostLoad) int { return h.Queued }),
+		count("FAILED", 94, func(h hostLoad) int { return h.Failed }),
+		number("RATE", 93, func(h hostLoad) float64 { return float64(h.Rate) },
+			func(h hostLoad) string { return rateText(h.Rate) }),
+		count("DEVICES", 80, func(h hostLoad) int { return h.Devices }),
 	}
 	for i, s := range device.States() {
 		if f.Total.States[s] > 0 {
 			title := strings.ToUpper(strings.ReplaceAll(string(s), "_", "-"))
-			columns = append(columns, number(title, 60-i, func(h hostLoad) int64 { return int64(h.States[s]) }))
+			columns = append(columns, count(title, 60-i, func(h hostLoad) int { return h.States[s] }))
 		}
 	}
-	opens := func(h hostLoad) string {
-		if h.Host == f.Total.Host {
-			return ""
-		}
-		return h.Host
+	rows := append([]hostLoad{f.Total}, f.Hosts...)
+	return live.Page{
+		Table: terminal.NewTable(rows, columns), Keys: mapped(rows, func(h hostLoad) string { return h.Host }), Time: f.Time,
+		Head: fmt.Sprintf("%d devices on %d hosts", f.Total.Devices, len(f.Hosts)),
 	}
-	p := live.NewPage(slices.Insert(slices.Clone(f.Hosts), 0, f.Total), columns, host, opens)
-	p.Time, p.Head = f.Time, fmt.Sprintf("%d devices on %d hosts", f.Total.Devices, len(f.Hosts))
-	return p
 }
 
-// text is the load in lines.
-func (t *loadMeter) text(load fleetLoad) string {
-	return load.page().Table.Text(t.width(), t.palette())
-}
-
-// watch looks again each interval, until the operator ends it.
-func (t *loadMeter) watch(parent context.Context, interval time.Duration) error {
-	look := func(ctx context.Context, view *live.Screen, _ bool) (int, error) {
-		load, err := t.look(ctx)
-		switch {
-		case err != nil:
-			return 0, err
-		case view != nil:
-			view.Show(load.page())
-			return load.Total.Devices, nil
-		}
-		return load.Total.Devices, t.printNext(load, func() string { return local(load.Time) + "\n" + t.text(load) + "\n" })
+// look counts once.
+func (t *loadMeter) look(ctx context.Context, view *live.Screen, _ bool) (int, bool, error) {
+	load, err := t.load(ctx)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case view != nil:
+		view.Show(load.page())
+	default:
+		err = t.printNext(load, func() string {
+			return local(load.Time) + "\n" + load.page().Table.Text(t.width(), t.palette()) + "\n"
+		})
 	}
-	return t.goOn(parent, t.l, interval, true, t.openingHost, look)
+	return load.Total.Devices, false, err
 }
 
-// openingHost gives the devices of a host as list does.
-func (t *loadMeter) openingHost(ctx context.Context, l deviceClient) func(host string) (string, error) {
-	return func(host string) (string, error) {
-		f := *t.filter
+// open gives the devices of a host as list does, or all of them.
+func (t *loadMeter) open(ctx context.Context, host string) (string, error) {
+	f := *t.filter
+	if host != "all" {
 		f.hosts = []string{host}
-		views, err := t.find(ctx, l, &f)
-		if err != nil {
-			return "", err
-		}
-		return t.listing(views), nil
 	}
+	views, err := t.find(ctx, t.l, &f)
+	return t.listing(views), err
 }

@@ -92,11 +92,9 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 		case isUnreachable(err): // also when the end of --timeout is how it was noticed
 			return v, err
 		case errors.Is(limited.Err(), context.DeadlineExceeded) && parent.Err() == nil:
-			return v, &failure{
-				exit: exitTimeout, code: device.CodeTimeout, device: name, state: v.DeviceState,
-				message: fmt.Sprintf("still running after %s", a.timeout.limit),
-				remedy:  "see burnish show " + name,
-			}
+			f := failf(device.CodeTimeout, "see burnish show "+name, "still running after %s", a.timeout.limit)
+			f.device, f.state = name, v.DeviceState
+			return v, f
 		case isInterrupted(parent):
 			f := interrupted("the clean goes on", "see burnish show "+name)
 			f.device, f.state = name, v.DeviceState
