@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,19 +23,13 @@ const apiToken = "s3cret-token"
 // overAPI runs one command line with --api.
 func overAPI(t *testing.T, address string, args ...string) ran {
 	t.Helper()
-	var out, errors bytes.Buffer
-	a := &app{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &errors,
-		api:      "http://127.0.0.1:1/the-variables", // which --api comes before
-		getenv:   func(name string) string { return map[string]string{"BURNISH_API_TOKEN": apiToken}[name] },
-		terminal: func() bool { return false },
-		now:      time.Now,
-		pause:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	}
-	a.dial = a.connect
-	code := a.run(t.Context(), append([]string{"--api", address}, args...))
-	require.NotContains(t, out.String()+errors.String(), apiToken)
-	return ran{code, out.String(), errors.String()}
+	got := burnishWith(t, nil, func(a *app, _ func()) {
+		a.api = "http://127.0.0.1:1/the-variables" // which --api comes before
+		a.getenv = func(name string) string { return map[string]string{"BURNISH_API_TOKEN": apiToken}[name] }
+		a.now, a.dial = time.Now, a.connect
+	}, append([]string{"--api", address}, args...)...)
+	require.NotContains(t, got.out+got.errors, apiToken)
+	return got
 }
 
 // Every way in which an API cannot or will not answer: one line, with what to do, and an exit
@@ -144,28 +136,6 @@ func versioned(other http.HandlerFunc) http.HandlerFunc {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"version":{"id":"v2.0","max_version":"2.1"}}`)
-	}
-}
-
-// What is no API gets no request of a command.
-func TestWhatIsNoAPI(t *testing.T) {
-	for name, answer := range map[string]http.HandlerFunc{
-		"a web page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
-		"an error":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
-		"a redirection": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var paths []string
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				paths = append(paths, r.URL.Path)
-				answer(w, r)
-			}))
-			t.Cleanup(server.Close)
-			got := overAPI(t, server.URL, "abort", "d1", "d2")
-			require.Equal(t, exitUnreachable, got.code)
-			require.Regexp(t, `^burnish: abort: the API at `+server.URL+` [^\n]*\n$`, got.errors)
-			require.Equal(t, []string{"/v2"}, paths)
-		})
 	}
 }
 

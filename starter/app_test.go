@@ -364,10 +364,7 @@ func TestShowOfNoDevice(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	v := in("d1", device.Available)
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-	}
+	l := &fakeClient{shown: &v}
 	require.Equal(t, ran{exitOK, "[]\n", ""}, burnish(t, l, "", "steps", "d1", "-o", "json"))
 	v.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"},
 		{Step: "verify", Priority: 60.5, Interface: "deploy"}}

@@ -166,24 +166,22 @@ func TestDoctorOfTheServer(t *testing.T) {
 			if tt.change != nil {
 				tt.change(l)
 			}
-			var out, errs strings.Builder
-			a := &app{
-				stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
-				dial: func(context.Context) (deviceClient, error) { return l, tt.dial },
-			}
 			if tt.host {
 				t.Setenv("BURNISH_HOST", "h7")
 				t.Setenv("BURNISH_STATE_DIR", t.TempDir())
 			}
-			code := a.run(t.Context(), []string{"doctor"})
-			require.Equal(t, doctorTimeout, a.timeout.limit)
+			var used *app
+			got := burnishWith(t, l, func(a *app, _ func()) {
+				used, a.dial = a, func(context.Context) (deviceClient, error) { return l, tt.dial }
+			}, "doctor")
+			require.Equal(t, doctorTimeout, used.timeout.limit)
 			bad := tt.level == doctor.Fail
 			if !tt.host {
-				require.Equal(t, bad, code == exitFailed, out.String())
-				require.Equal(t, bad, strings.Contains(errs.String(), " checks failed; "))
+				require.Equal(t, bad, got.code == exitFailed, got.out)
+				require.Equal(t, bad, strings.Contains(got.errors, " checks failed; "))
 			}
 			require.Regexp(t, `(?m)^`+strings.ToUpper(string(tt.level))+` +`+strings.NewReplacer(".", `\.`, "(", `\(`).
-				Replace(tt.says), out.String())
+				Replace(tt.says), got.out)
 		})
 	}
 }

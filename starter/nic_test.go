@@ -1,24 +1,18 @@
 package main
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
-	"burnish/workflows/contract"
 )
 
 // show has a NIC's MAC and the mark of a live-migratable device, and nothing where there is none.
 func TestShowHasMACAndLiveMigratableMark(t *testing.T) {
 	v := in("d1", device.Available)
 	shown := func(args ...string) string {
-		l := &fakeClient{
-			onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-			onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-		}
+		l := &fakeClient{shown: &v}
 		return burnish(t, l, "", append([]string{"show", "d1"}, args...)...).out
 	}
 	for _, text := range []string{shown(), shown("-o", "json")} {

@@ -122,10 +122,7 @@ func TestStepsListTheirArguments(t *testing.T) {
 	v := in("d1", device.Available)
 	v.Steps = []contract.CleanStep{{Step: "erase_drives", Priority: 75, Interface: "management"},
 		{Step: "firmware_reflash", Priority: 50, Interface: "firmware"}, {Step: "bios_apply", Priority: 35, Interface: "bios"}}
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-	}
+	l := &fakeClient{shown: &v}
 	r := burnish(t, l, "", "steps", "d1")
 	require.Zero(t, r.code, r.errors)
 	require.Contains(t, r.out, "ARGUMENTS")
@@ -148,9 +145,8 @@ func TestTheRunbookIsShown(t *testing.T) {
 	v.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "steps_done", Runbook: "old", RunbookDigest: "abc",
 		StartedAt: clock, EndedAt: clock}}
 	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-		onList:     func(string) ([]client.Execution, error) { return []client.Execution{running(v)}, nil },
+		shown:  &v,
+		onList: func(string) ([]client.Execution, error) { return []client.Execution{running(v)}, nil },
 	}
 	show := burnish(t, l, "", "show", "d1").out
 	for _, text := range []string{"runbook", "gold", "hold, for 1h", "on hold: look at it", "release-hold d1",

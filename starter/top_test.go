@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -59,31 +58,26 @@ func loaded(now func() time.Time) *fakeClient {
 // topped runs top over a fleet whose clock goes on in its pauses, of which there are so many.
 func topped(t *testing.T, l func(func() time.Time) *fakeClient, pauses, width int, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var (
 		mu  sync.Mutex
 		now = clock
 	)
 	present := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	var out, errors bytes.Buffer
-	a := &app{
-		stdout: &out, stderr: &errors, dial: dialing(t, l(present)), now: present,
-		pause: func(ctx context.Context, d time.Duration) error {
+	return burnishWith(t, l(present), func(a *app, ctrlC func()) {
+		a.now = present
+		a.pause = func(ctx context.Context, d time.Duration) error {
 			mu.Lock()
 			now = now.Add(d)
 			mu.Unlock()
 			if pauses--; pauses == 0 {
-				cancel()
+				ctrlC()
 			}
 			return ctx.Err()
-		},
-	}
-	if width > 0 {
-		a.window, a.getenv = func() int { return width }, func(string) string { return "dumb" }
-	}
-	code := a.run(ctx, append([]string{"top"}, args...))
-	return ran{code, out.String(), errors.String()}
+		}
+		if width > 0 {
+			a.window, a.getenv = func() int { return width }, func(string) string { return "dumb" }
+		}
+	}, append([]string{"top"}, args...)...)
 }
 
 func TestTop(t *testing.T) {

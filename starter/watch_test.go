@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,8 +38,6 @@ type fleet struct {
 // watching runs `burnish watch` over the fleet.
 func (f *fleet) watching(t *testing.T, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
 	f.now = clock
 	f.described = make([][]string, len(f.rounds)+1)
 	present := func() map[string]client.Execution { return f.rounds[min(f.round, len(f.rounds)-1)] }
@@ -86,23 +83,18 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 			return present()[name].Status, nil
 		},
 	}
-	var out, errs bytes.Buffer
-	a := &app{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
-		dial: dialing(t, l),
-		now:  func() time.Time { return f.now },
-		pause: func(ctx context.Context, d time.Duration) error {
+	return burnishWith(t, l, func(a *app, ctrlC func()) {
+		a.now = func() time.Time { return f.now }
+		a.pause = func(ctx context.Context, d time.Duration) error {
 			require.GreaterOrEqual(t, d, pollInterval)
 			f.round++
 			f.now = f.now.Add(d)
 			if f.round == len(f.rounds) {
-				cancel()
+				ctrlC()
 			}
 			return ctx.Err()
-		},
-	}
-	code := a.run(ctx, append([]string{"watch"}, args...))
-	return ran{code, out.String(), errs.String()}
+		}
+	}, append([]string{"watch"}, args...)...)
 }
 
 // cleaningAt is a device in a step, with a heartbeat.
