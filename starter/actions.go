@@ -50,21 +50,6 @@ func operator() contract.Caller {
 	return contract.Caller{By: who.Username + "@" + host}
 }
 
-// actOnNamed sends a request to one device, and prints its answer; with --dry-run it asks what
-// the request would do.
-func (a *app) actOnNamed(cmd *cobra.Command, arg string, o action) error {
-	name, err := canonical(arg)
-	if err != nil {
-		return err
-	}
-	return a.devices(cmd.Context(), func(l deviceClient) error {
-		if dry := cmd.Flags().Lookup("dry-run"); dry != nil && dry.Value.String() == "true" {
-			return a.dryRun(cmd.Context(), l, []string{name}, o)
-		}
-		return a.actOne(cmd.Context(), cmd.Context(), l, name, o)
-	})
-}
-
 // actOnDevices sends the action to the named devices, and to those that a pattern or the
 // selectors match.
 func (a *app) actOnDevices(ctx context.Context, c *selection, names []string, o action) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -296,6 +297,16 @@ func atMostOne(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// firstGiven is the first of these flags that was given; "": none was.
+func firstGiven(flags *pflag.FlagSet, names ...string) string {
+	for _, name := range names {
+		if flags.Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // canonical gives the one spelling of a NAME that was typed.

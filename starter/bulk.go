@@ -31,11 +31,6 @@ type outcome struct {
 	failure *failure
 }
 
-// outcomes is the JSON output of a command on several devices.
-type outcomes struct {
-	Devices []outcome `json:"devices"`
-}
-
 func done(name, message string) outcome {
 	return outcome{Name: name, OK: true, Message: message}
 }
@@ -70,7 +65,7 @@ func (a *app) forEachDevice(n, width int, inOrder bool, do func(i int) outcome) 
 		}
 	})
 	if a.format != formatTable {
-		torn = encode(a.stdout, a.format, indented, outcomes{Devices: all})
+		torn = encode(a.stdout, a.format, indented, map[string][]outcome{"devices": all})
 	}
 	return cmp.Or(torn, summary(all))
 }

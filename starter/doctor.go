@@ -33,11 +33,6 @@ const maxClockSkew = 5 * time.Second
 // defaultStateDir shows that this is a worker's machine if the environment has no setting.
 const defaultStateDir = "/var/lib/burnish"
 
-// health is the findings for programs.
-type health struct {
-	Findings doctor.Findings `json:"findings"`
-}
-
 func (a *app) doctorCommand() *cobra.Command {
 	var try bool
 	cmd := &cobra.Command{
@@ -74,7 +69,7 @@ and the walk over all devices and hosts a minute.`,
 			if try {
 				f.PlacementTrial(cmd.Context(), worker)
 			}
-			if err := a.emit(health{f}, func() string { return a.findingsTable(f) }); err != nil {
+			if err := a.emit(map[string]doctor.Findings{"findings": f}, func() string { return a.findingsTable(f) }); err != nil {
 				return err
 			}
 			if cmd.Context().Err() != nil {

@@ -190,7 +190,7 @@ func TestDoctorForPrograms(t *testing.T) {
 	withoutWorker(t)
 	got := burnish(t, healthy(), "", "doctor", "-o", "json")
 	require.Equal(t, exitOK, got.code, got.errors)
-	var h health
+	var h struct{ Findings doctor.Findings }
 	require.NoError(t, json.Unmarshal([]byte(got.out), &h))
 	require.Len(t, h.Findings, 4)
 	for _, f := range h.Findings {

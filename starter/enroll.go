@@ -70,11 +70,9 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
-			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean",
-				"accept-signature", "label", "from"}, fromFlags...) {
-				if flags.Changed(other) {
-					return usagef("--file and --%s exclude each other: write it in the file", other)
-				}
+			if other := firstGiven(flags, append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide",
+				"clean", "accept-signature", "label", "from"}, fromFlags...)...); other != "" {
+				return usagef("--file and --%s exclude each other: write it in the file", other)
 			}
 			if len(args) > 0 {
 				return usagef("--file and NAME exclude each other: write the device in the file")
@@ -103,10 +101,8 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 			}
 			return a.enrollFrom(cmd.Context(), e, pool)
 		}
-		for _, other := range fromFlags {
-			if flags.Changed(other) {
-				return usagef("--%s goes with --from", other)
-			}
+		if other := firstGiven(flags, fromFlags...); other != "" {
+			return usagef("--%s goes with --from", other)
 		}
 		in, err := e.input()
 		if err != nil {

@@ -153,30 +153,25 @@ func (f *failure) body() *errorBody {
 		Remedy: oneLine(f.remedy), Instance: f.instance}
 }
 
-// report prints the failure on stderr. An error of that print cannot be reported.
-func (a *app) report(f *failure) {
-	a.writing.Lock()
-	defer a.writing.Unlock()
-	if a.format == formatTable {
-		_, _ = fmt.Fprintln(a.stderr, f.line())
-		return
-	}
-	_ = encode(a.stderr, a.format, compact, map[string]*errorBody{"error": f.body()})
+// report prints the failure.
+func (a *app) report(f *failure) { a.remark(f.line(), map[string]*errorBody{"error": f.body()}) }
+
+// note prints a remark beside the result.
+func (a *app) note(name, text string) {
+	line := "burnish: note: " + strings.TrimPrefix(name+": "+text, ": ")
+	a.remark(oneLine(line), map[string]string{"note": oneLine(text), "device": name})
 }
 
-// note prints a remark on stderr, beside the result. An error of that print changes no result.
-func (a *app) note(name, text string) {
+// remark prints a line for people, or an object for programs, on stderr. An error of that print cannot be
+// reported, and changes no result.
+func (a *app) remark(line string, object any) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	if a.format == formatTable {
-		head := "burnish: note: "
-		if name != "" {
-			head += name + ": "
-		}
-		_, _ = fmt.Fprintln(a.stderr, oneLine(head+text))
+		_, _ = fmt.Fprintln(a.stderr, line)
 		return
 	}
-	_ = encode(a.stderr, a.format, compact, map[string]string{"note": oneLine(text), "device": name})
+	_ = encode(a.stderr, a.format, compact, object)
 }
 
 // pollerMaxAge is the longest time between two polls of a running worker: its long poll,

@@ -134,10 +134,8 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Ve
 		}
 		in.Devices, in.Requests = d.devices, d.requests
 		if flags.Changed("file") {
-			for _, other := range inTheFile {
-				if flags.Changed(other) {
-					return usagef("--file and --%s exclude each other: write it in the file", other)
-				}
+			if other := firstGiven(flags, inTheFile...); other != "" {
+				return usagef("--file and --%s exclude each other: write it in the file", other)
 			}
 			if file == "-" && domain == "-" {
 				return usagef("--file and --domain cannot both be the standard input")

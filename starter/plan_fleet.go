@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -129,8 +130,8 @@ func (f fleetPlan) table(a *app) string {
 	rows := [][]string{{"NAME", "STATE", "METHOD", "STEPS", "CHANGES", "REASON"}}
 	for _, d := range f.Devices {
 		rows = append(rows, []string{
-			d.Name, string(d.State), fromTo(orNone(string(d.Operation)), orNone(string(d.NewOperation))),
-			fromTo(orNone(strings.Join(d.Steps, ",")), orNone(strings.Join(d.NewSteps, ","))), yes(d.Changes), d.Reason,
+			d.Name, string(d.State), fromTo(cmp.Or(string(d.Operation), "none"), cmp.Or(string(d.NewOperation), "none")),
+			fromTo(cmp.Or(strings.Join(d.Steps, ","), "none"), cmp.Or(strings.Join(d.NewSteps, ","), "none")), yes(d.Changes), d.Reason,
 		})
 	}
 	return a.columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
@@ -142,11 +143,4 @@ func fromTo(now, then string) string {
 		return now
 	}
 	return now + " → " + then
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }
