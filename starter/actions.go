@@ -141,7 +141,9 @@ func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (
 	if f := notAsked(ctx, name); f != nil {
 		return contract.Result{}, f
 	}
-	return ask(ctx, a, l, name, func(ctx context.Context) (contract.Result, error) { return l.Do(ctx, name, o.verb, o.in) })
+	return ask(ctx, a, l, name, func(ctx context.Context) (contract.Result, error) {
+		return l.Do(ctx, name, o.verb, o.in)
+	})
 }
 
 // dryRun asks what an action would do to each device, and prints the answers. What would be

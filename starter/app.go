@@ -125,13 +125,14 @@ exit codes
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(a.stdout, helpText(cmd)) })
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.VarP(valueOf(string(a.format), func(text string) error { return oneOf(&a.format, text, formats) }), "output", "o",
-		"`FORMAT`: table, json or yaml")
+	setFormat := func(text string) error { return oneOf(&a.format, text, formats) }
+	flags.VarP(valueOf(string(a.format), setFormat), "output", "o", "`FORMAT`: table, json or yaml")
 	flags.Var(valueOf(a.timeout.limit.String(), a.setTimeout), "timeout",
 		"`DURATION`: limit for each request; given with --wait or watch, for the whole")
-	flags.Var(valueOf(a.api, a.setAPI), "api", "`URL`: the HTTP API of a control worker, which gets the requests in place "+
-		"of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
-	flags.Var(valueOf(string(a.color), func(text string) error { return oneOf(&a.color, text, colorModes) }), "color",
+	flags.Var(valueOf(a.api, a.setAPI), "api", "`URL`: the HTTP API of a control worker, which gets the requests in "+
+		"place of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
+	setColor := func(text string) error { return oneOf(&a.color, text, colorModes) }
+	flags.Var(valueOf(string(a.color), setColor), "color",
 		"`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
 	a.addCommands(root)
 	root.Version = version

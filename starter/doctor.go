@@ -69,7 +69,8 @@ and the walk over all devices and hosts a minute.`,
 			if try {
 				f.PlacementTrial(cmd.Context(), worker)
 			}
-			if err := a.emit(map[string]doctor.Findings{"findings": f}, func() string { return a.findingsTable(f) }); err != nil {
+			found := map[string]doctor.Findings{"findings": f}
+			if err := a.emit(found, func() string { return a.findingsTable(f) }); err != nil {
 				return err
 			}
 			if cmd.Context().Err() != nil {

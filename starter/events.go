@@ -190,7 +190,7 @@ func (t *eventTrail) history(ctx context.Context, name string) (contract.DeviceS
 	if name == t.name {
 		return t.queryDevice(ctx, t.l, name)
 	}
-	return ask(ctx, t.app, t.l, name, func(ctx context.Context) (contract.DeviceStatus, error) { return t.l.Query(ctx, name) })
+	return t.queried(ctx, t.l, name)
 }
 
 // due gives the devices to ask, the least recently asked first: those that the listing shows otherwise

@@ -44,7 +44,8 @@ func (f *filter) selectors(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.labels, "label", nil, "`SELECTOR`: devices whose labels match: KEY=VALUE, KEY!=VALUE, KEY "+
 		"or !KEY")
 	flags.BoolVar(&f.onHold, "on-hold", false, "devices that maintain put on hold, or whose clean a runbook holds")
-	flags.Var(valueOf("", f.setOlderThan), "older-than", "`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
+	flags.Var(valueOf("", f.setOlderThan), "older-than",
+		"`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
 	flags.BoolVar(&f.needsOperator, "needs-operator", false, "devices that need an operator")
 }
 

@@ -127,7 +127,8 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Ve
 			"`IP`: an address of the guest, for the metadata service; repeatable")
 		inTheFile = append(inTheFile, ofMetadataOnly...)
 	}
-	act := instanceAct{verb: v, past: past, domain: &domain, devices: &in.Devices, input: func() contract.Input { return in }}
+	act := instanceAct{verb: v, past: past, domain: &domain, devices: &in.Devices}
+	act.input = func() contract.Input { return in }
 	act.read = func(ctx context.Context, _ []string) error {
 		if err := noneEmpty(flags, "host", "file", "domain", "request-id", "project", "address"); err != nil {
 			return err
@@ -222,7 +223,8 @@ func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, v contract.Ve
 	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's "+
 		"addresses; - is the standard input. Of a device with --guest, that counts")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
-	act := instanceAct{verb: v, past: past, domain: &domain, devices: &in.Devices, input: func() contract.Input { return in }}
+	act := instanceAct{verb: v, past: past, domain: &domain, devices: &in.Devices}
+	act.input = func() contract.Input { return in }
 	act.read = func(context.Context, []string) error {
 		if in.To == "" {
 			return usagef("--to is missing: name the host that the instance moves to")

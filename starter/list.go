@@ -163,11 +163,10 @@ func (a *app) watchList(ctx context.Context, l deviceClient, f *filter, o listOu
 		a.withPlaces(ctx, l, views)
 		s.sort(views)
 		if view != nil {
-			p := live.Page{Table: terminal.NewTable(views, s.columns), Time: a.now(), Head: fmt.Sprintf("%d devices", len(views))}
-			for _, v := range views {
-				p.Keys = append(p.Keys, v.Name)
-			}
-			view.Show(p)
+			view.Show(live.Page{
+				Table: terminal.NewTable(views, s.columns), Time: a.now(), Head: fmt.Sprintf("%d devices", len(views)),
+				Keys: mapped(views, func(v contract.DeviceStatus) string { return v.Name }),
+			})
 			return len(views), false, nil
 		}
 		var changed []int

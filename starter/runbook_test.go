@@ -48,20 +48,6 @@ func TestTheInputOfACleanWithArguments(t *testing.T) {
 	}
 }
 
-// A release names the operator; it is sent to each device.
-func TestReleaseHold(t *testing.T) {
-	var inputs []contract.ReasonInput
-	l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
-		require.Equal(t, contract.VerbReleaseHold.Update(), update)
-		inputs = append(inputs, input.(contract.ReasonInput))
-		return contract.Result{Device: in(name, device.Cleaning)}, nil
-	}}
-	r := burnish(t, l, "", "release-hold", "d1", "--reason", "done")
-	require.Zero(t, r.code, r.errors)
-	require.Equal(t, "done", inputs[0].Reason)
-	require.NotEmpty(t, inputs[0].By)
-}
-
 // validate prints the plan, or why there is none.
 func TestValidateACleanByCommand(t *testing.T) {
 	var asked contract.CleanInput

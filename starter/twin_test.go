@@ -125,7 +125,7 @@ func TestOverTheAPI(t *testing.T) {
 		"TestMigrateDryRun": TestMigrateDryRun, "TestMigrateResumes": TestMigrateResumes, "TestMigrateGoesOn": TestMigrateGoesOn, "TestMigrateNeedsAControlWorker": TestMigrateNeedsAControlWorker,
 		"TestOneViewStatus": TestOneViewStatus, "TestOneViewStatusOfNone": TestOneViewStatusOfNone, "TestDoctorShowsThePolls": TestDoctorShowsThePolls,
 		"TestFleetByAnotherPolicy": TestFleetByAnotherPolicy, "TestFleetForPeople": TestFleetForPeople,
-		"TestEnrollWithAPool": TestEnrollWithAPool, "TestShowNamesThePool": TestShowNamesThePool, "TestGolden": TestGolden, "TestReleaseHold": TestReleaseHold,
+		"TestEnrollWithAPool": TestEnrollWithAPool, "TestShowNamesThePool": TestShowNamesThePool, "TestGolden": TestGolden,
 		"TestValidateACleanByCommand": TestValidateACleanByCommand, "TestStepsListTheirArguments": TestStepsListTheirArguments, "TestTheRunbookIsShown": TestTheRunbookIsShown,
 		"TestValidateAsksThePool": TestValidateAsksThePool, "TestValidateChecksEachInterface": TestValidateChecksEachInterface,
 		"TestInstanceRequestsAreSentAsContracted": TestInstanceRequestsAreSentAsContracted, "TestInstanceAnswers": TestInstanceAnswers, "TestInstanceFailures": TestInstanceFailures,

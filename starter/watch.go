@@ -383,6 +383,8 @@ const (
 	groupQueued
 )
 
+var groupNames = [...]string{groupRunning: "running", groupFailed: "failed", groupQueued: "queued"}
+
 // group is the part of the picture that the device belongs to.
 func (s deviceSnapshot) group() group {
 	switch {
@@ -438,7 +440,8 @@ func watchPage(all []deviceSnapshot, ended []string, now time.Time) live.Page {
 		}
 	}
 	if len(all) > 0 {
-		p.Head = fmt.Sprintf("%d running, %d queued, %d failed", counts[groupRunning], counts[groupQueued], counts[groupFailed])
+		p.Head = fmt.Sprintf("%d running, %d queued, %d failed", counts[groupRunning], counts[groupQueued],
+			counts[groupFailed])
 	}
 	if rate > 0 {
 		p.Head += ", " + rateText(rate)
@@ -457,7 +460,7 @@ func watchColumns(now time.Time) []terminal.Column[deviceSnapshot] {
 	}
 	return []terminal.Column[snapshot]{
 		{Title: "NAME", Keep: 100, Least: 16, Text: func(s snapshot) string { return s.Name }},
-		{Title: "STATE", Keep: 98, Text: func(s snapshot) string { return [...]string{"running", "failed", "queued"}[s.group()] },
+		{Title: "STATE", Keep: 98, Text: func(s snapshot) string { return groupNames[s.group()] },
 			Order: func(a, b snapshot) int { return cmp.Compare(a.group(), b.group()) }},
 		{Title: "HOST", Keep: 40, Least: 8, Text: func(s snapshot) string { return s.Hostname }},
 		{Title: "STEP", Keep: 85, Text: func(s snapshot) string {
