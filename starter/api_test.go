@@ -139,6 +139,28 @@ func versioned(other http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// What is no API gets no request of a command.
+func TestWhatIsNoAPI(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"a web page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"an error":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"a redirection": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var paths []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				paths = append(paths, r.URL.Path)
+				answer(w, r)
+			}))
+			t.Cleanup(server.Close)
+			got := overAPI(t, server.URL, "abort", "d1", "d2")
+			require.Equal(t, exitUnreachable, got.code)
+			require.Regexp(t, `^burnish: abort: the API at `+server.URL+` [^\n]*\n$`, got.errors)
+			require.Equal(t, []string{"/v2"}, paths)
+		})
+	}
+}
+
 // A server with a certificate of an authority that is not trusted gets no token.
 func TestAnAPIWithAnotherCertificate(t *testing.T) {
 	var asked bool

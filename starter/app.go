@@ -175,14 +175,6 @@ func (a *app) addCommands(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 }
 
-// env gives a variable of the environment.
-func (a *app) env(name string) string {
-	if a.getenv == nil {
-		return ""
-	}
-	return a.getenv(name)
-}
-
 // eachCommand calls f for cmd and for all commands below it.
 func eachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)

@@ -267,7 +267,7 @@ func (c completer) steps(names []string) []string {
 // runbooks are those of the policy, where this machine has the file.
 func (c completer) runbooks() []string {
 	var names []string
-	if file := c.env("BURNISH_POLICY"); file != "" {
+	if file := c.getenv("BURNISH_POLICY"); file != "" {
 		policy, err := config.LoadPolicy(file)
 		if err != nil {
 			return nil
@@ -317,8 +317,8 @@ func asked[T any](c completer, key []string, question func(context.Context, devi
 
 // cache is where answers are kept: for this user, in the folder for such files.
 func (c completer) cache() recent.Cache {
-	dir := c.env("XDG_CACHE_HOME")
-	if home := c.env("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
+	dir := c.getenv("XDG_CACHE_HOME")
+	if home := c.getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
 		dir = filepath.Join(home, ".cache")
 	}
 	if !filepath.IsAbs(dir) {
@@ -334,7 +334,7 @@ func (c completer) key(question ...string) []string {
 		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_API_KEY",
 		"BURNISH_API_TOKEN", "OS_TOKEN", "OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PROJECT_NAME",
 	} {
-		key = append(key, c.env(name))
+		key = append(key, c.getenv(name))
 	}
 	return append(key, question...)
 }

@@ -38,7 +38,8 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 	}
 	return a.devices(ctx, func(l deviceClient) error {
 		if f.appliance == "" {
-			if f.appliance, err = a.onlyAppliance(ctx, l); err != nil {
+			none := failf(device.CodeNotFound, "start one with BURNISH_ONEVIEW", "no control worker serves an appliance")
+			if f.appliance, err = a.onlyServed(ctx, l, "an appliance", "appliance", l.Appliances, none); err != nil {
 				return err
 			}
 		}
@@ -242,20 +243,6 @@ func profileText(profile string) string {
 		return "no profile"
 	}
 	return "profile " + profile
-}
-
-// onlyAppliance is the appliance that control workers serve, if there is only one.
-func (a *app) onlyAppliance(ctx context.Context, l deviceClient) (string, error) {
-	all, err := a.served(ctx, "an appliance", l.Appliances)
-	switch {
-	case err != nil:
-		return "", a.explain(ctx, l, "", err)
-	case len(all) == 0:
-		return "", failf(device.CodeNotFound, "start one with BURNISH_ONEVIEW", "no control worker serves an appliance")
-	case len(all) > 1:
-		return "", usagef("several appliances are served: name one of %s by --appliance", strings.Join(all, ", "))
-	}
-	return all[0], nil
 }
 
 // explainAppliance is explain for a request to an appliance's workflow.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -187,19 +188,24 @@ func markDuplicates(entries []fleetEntry) {
 	}
 }
 
+// mapping reads a mapping that must not be left out.
+func mapping(r *yamlfile.Reader, node yamlfile.Node, what string, keys ...string) iter.Seq2[string, yamlfile.Node] {
+	if node.Nothing() {
+		r.Problem(node, "%s must be a mapping, not nothing", what)
+	}
+	return r.Mapping(node, what, keys...)
+}
+
 // parseEntry reads one device.
 func parseEntry(node yamlfile.Node) fleetEntry {
 	var e enrollment
 	r := &yamlfile.Reader{}
-	if node.Nothing() {
-		r.Problem(node, "a device must be a mapping, not nothing")
-	}
 	texts := map[string]*string{
 		"name": &e.name, "host": &e.host, "driver": &e.driver, "type": &e.kind,
 		"address": &e.address, "accept_signature": &e.acceptSignature,
 	}
 	bools := map[string]*bool{"one_time_use": &e.oneTimeUse, "provide": &e.provide, "clean": &e.clean}
-	for key, value := range r.Mapping(node, "a device", "name", "host", "driver", "type", "address", "set", "one_time_use",
+	for key, value := range mapping(r, node, "a device", "name", "host", "driver", "type", "address", "set", "one_time_use",
 		"provide", "clean", "accept_signature", "labels") {
 		switch {
 		case texts[key] != nil:

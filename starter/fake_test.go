@@ -208,7 +208,7 @@ func burnishWith(t *testing.T, l deviceClient, change func(a *app, ctrlC func())
 	var out, errors bytes.Buffer
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errors, terminal: func() bool { return false },
-		now:   func() time.Time { return clock },
+		now: func() time.Time { return clock }, getenv: func(string) string { return "" },
 		pause: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
 	if change(a, ctrlC); a.dial == nil {

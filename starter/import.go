@@ -121,7 +121,9 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string) ([]contract.Candidate, error) {
 	if cloud == "" {
 		var err error
-		if cloud, err = a.onlyCloud(ctx, l); err != nil {
+		none := failf(device.CodeInventoryInvalid, "start one with BURNISH_INVENTORY=placement",
+			"no control worker serves a Placement")
+		if cloud, err = a.onlyServed(ctx, l, "a Placement", "cloud", l.Clouds, none); err != nil {
 			return nil, err
 		}
 	}
@@ -150,21 +152,6 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 		}
 		in.After = found.Devices[len(found.Devices)-1].Name
 	}
-}
-
-// onlyCloud is the cloud that control workers serve, if there is only one.
-func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
-	clouds, err := a.served(ctx, "a Placement", l.Clouds)
-	switch {
-	case err != nil:
-		return "", a.explain(ctx, l, "", err)
-	case len(clouds) == 0:
-		return "", failf(device.CodeInventoryInvalid, "start one with BURNISH_INVENTORY=placement",
-			"no control worker serves a Placement")
-	case len(clouds) > 1:
-		return "", usagef("several clouds are served: name one of %s by --cloud", strings.Join(clouds, ", "))
-	}
-	return clouds[0], nil
 }
 
 func (a *app) importCheckCommand() *cobra.Command {

@@ -221,10 +221,7 @@ func readTag(r *yamlfile.Reader, node yamlfile.Node) string {
 // readChoice reads one device.
 func readChoice(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceChoice {
 	var c contract.DeviceChoice
-	if node.Nothing() {
-		r.Problem(node, "a device must be a mapping, not nothing")
-	}
-	for key, value := range r.Mapping(node, "a device", "name", "tag", "guest") {
+	for key, value := range mapping(r, node, "a device", "name", "tag", "guest") {
 		switch key {
 		case "name":
 			c.Name = r.Text(value, key)
@@ -252,10 +249,7 @@ func readChoice(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceChoice {
 func readGuest(r *yamlfile.Reader, node yamlfile.Node, known []contract.GuestAddress) []contract.GuestAddress {
 	var found contract.GuestAddress
 	texts := guestKeys(&found)
-	if node.Nothing() {
-		r.Problem(node, "an item of guest must be a mapping, not nothing")
-	}
-	for key, value := range r.Mapping(node, "an item of guest", "bus", "address", "path", "devname") {
+	for key, value := range mapping(r, node, "an item of guest", "bus", "address", "path", "devname") {
 		*texts[key] = notEmpty(r, value, key)
 	}
 	if len(r.Problems()) > 0 {
@@ -271,11 +265,8 @@ func readGuest(r *yamlfile.Reader, node yamlfile.Node, known []contract.GuestAdd
 // readRequest reads one request for free devices.
 func readRequest(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceRequest {
 	request := contract.DeviceRequest{Count: 1}
-	if node.Nothing() {
-		r.Problem(node, "a request must be a mapping, not nothing")
-	}
 	texts := map[string]*string{"type": &request.Type, "vendor": &request.Vendor, "model": &request.Model}
-	for key, value := range r.Mapping(node, "a request", "type", "count", "traits", "tag", "vendor", "model",
+	for key, value := range mapping(r, node, "a request", "type", "count", "traits", "tag", "vendor", "model",
 		"live_migratable") {
 		switch key {
 		case "count":
