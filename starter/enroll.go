@@ -219,10 +219,8 @@ func (a *app) wouldEnroll(ctx context.Context, l deviceClient, enrolled map[stri
 	e := in.Enrollment
 	if have, ok := enrolled[e.Name]; ok {
 		if what := differs(have, e); what != "" {
-			f := failf(device.CodeAlreadyExists, "retire "+e.Name+" and forget it first",
-				"would be refused: the device is already enrolled with %s", what)
-			f.state = have.DeviceState
-			return failed("enroll", e.Name, f)
+			return failed("enroll", e.Name, failf(device.CodeAlreadyExists, "retire "+e.Name+" and forget it first",
+				"would be refused: the device is already enrolled with %s", what).about(e.Name, have.DeviceState))
 		}
 		line := fmt.Sprintf("%s: is already enrolled (state: %s)", e.Name, have.DeviceState)
 		if in.Provide && have.DeviceState == device.Manageable {

@@ -52,6 +52,12 @@ func failf(code device.Code, remedy, format string, args ...any) *failure {
 	return &failure{exit: exit, code: code, message: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
+// about says which device the failure is of, and its state.
+func (f *failure) about(name string, s device.State) *failure {
+	f.device, f.state = name, s
+	return f
+}
+
 // ofFault is the failure of a command because of a fault, of whatever code.
 func ofFault(fault device.Fault) *failure {
 	f := failf(fault.Code, fault.Remedy, "%s", fault.Message)
@@ -269,9 +275,7 @@ func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err 
 
 // noSuchDevice says that no device of this name is enrolled.
 func noSuchDevice(name string) *failure {
-	f := failf(device.CodeNotFound, "enroll it first, or see burnish list", "no such device")
-	f.device = name
-	return f
+	return failf(device.CodeNotFound, "enroll it first, or see burnish list", "no such device").about(name, "")
 }
 
 // mayStill is said of every request that was sent, and that nothing proves to have no effect.

@@ -146,14 +146,11 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason strin
 	case err != nil:
 		return outcome{}, err
 	case silent != "":
-		f := failf(device.CodeTimeout, "start burnish-worker with BURNISH_ROLE=control or all",
-			"no control worker answered; nothing was sent")
-		f.state = v.DeviceState
-		return outcome{}, f
+		return outcome{}, failf(device.CodeTimeout, "start burnish-worker with BURNISH_ROLE=control or all",
+			"no control worker answered; nothing was sent").about(name, v.DeviceState)
 	case v.Pool == nil:
-		f := failf(device.CodeRefused, "see server_hardware_uri of burnish enroll --help", "it is in no pool")
-		f.state = v.DeviceState
-		return outcome{}, f
+		return outcome{}, failf(device.CodeRefused, "see server_hardware_uri of burnish enroll --help", "it is in no pool").
+			about(name, v.DeviceState)
 	}
 	report := migrationOf(v)
 	if migrated(*v.Pool) {

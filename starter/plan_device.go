@@ -34,8 +34,8 @@ func (a *app) planDevice(ctx context.Context, l deviceClient, name string, in co
 		return err
 	}
 	if f := plan.Fault; f != nil {
-		g := ofFault(*f)
-		g.device, g.state, g.message = name, v.DeviceState, "no clean is possible: "+g.message
+		g := ofFault(*f).about(name, v.DeviceState)
+		g.message = "no clean is possible: " + g.message
 		return g
 	}
 	f := forecast(plan, v.Cleans, found)

@@ -217,15 +217,13 @@ func (a *app) readPool(ctx context.Context, l deviceClient, v contract.DeviceSta
 // failure is the command's failure: nil if no interface fails.
 func (v validation) failure(name string) error {
 	if f := v.Fault; f != nil {
-		g := ofFault(*f)
-		g.device = name
-		return g
+		return ofFault(*f).about(name, "")
 	}
 	for _, check := range v.Interfaces {
 		if f := check.failure; f != nil {
-			g := *f
-			g.exit, g.device, g.message = exitFailed, name, check.Interface+": "+f.message
-			return &g
+			g := failf(f.code, f.remedy, "%s: %s", check.Interface, f.message).about(name, "")
+			g.exit = exitFailed // whatever the reason
+			return g
 		}
 	}
 	return nil

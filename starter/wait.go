@@ -102,13 +102,10 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 		case isUnreachable(err): // also when the end of --timeout is how it was noticed
 			return v, err
 		case errors.Is(limited.Err(), context.DeadlineExceeded) && parent.Err() == nil:
-			f := failf(device.CodeTimeout, "see burnish show "+name, "still running after %s", a.timeout.limit)
-			f.device, f.state = name, v.DeviceState
-			return v, f
+			return v, failf(device.CodeTimeout, "see burnish show "+name, "still running after %s", a.timeout.limit).
+				about(name, v.DeviceState)
 		case isInterrupted(parent):
-			f := interrupted("the clean goes on", "see burnish show "+name)
-			f.device, f.state = name, v.DeviceState
-			return v, f
+			return v, interrupted("the clean goes on", "see burnish show "+name).about(name, v.DeviceState)
 		default:
 			return v, a.explain(parent, l, name, err)
 		}

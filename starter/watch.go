@@ -237,21 +237,15 @@ func (w *watcher) pollOne(ctx context.Context) (gone []deviceSnapshot, over bool
 // not cleaned yet, only named steps were done, or it was offered without a clean. nil if it is,
 // or if it has a tenant by now.
 func notClean(v contract.DeviceStatus) error {
-	var f *failure
+	what, remedy := "is not clean", "provide "+v.Name+" to clean it"
 	switch {
-	case v.DeviceState == device.Allocated:
+	case v.DeviceState == device.Allocated || !v.Dirty && !v.NotSanitized:
 		return nil
-	case v.Dirty:
-		f = failf(device.CodeRefused, "provide "+v.Name+" to clean it", "the device is in state %s, and is not clean",
-			v.DeviceState)
-	case v.NotSanitized:
-		f = failf(device.CodeRefused, "see burnish show "+v.Name, "the device is in state %s, and was not sanitized",
-			v.DeviceState)
-	default:
-		return nil
+	case !v.Dirty:
+		what, remedy = "was not sanitized", "see burnish show "+v.Name
 	}
-	f.device, f.state = v.Name, v.DeviceState
-	return f
+	return failf(device.CodeRefused, remedy, "the device is in state %s, and %s", v.DeviceState, what).
+		about(v.Name, v.DeviceState)
 }
 
 // watchObject is a snapshot for programs.
