@@ -60,7 +60,8 @@ func TestEnrollFilePrintsInOrder(t *testing.T) {
 		return contract.Result{Device: in(asked.Enrollment.Name, device.Manageable)}, nil
 	}}
 	var out bytes.Buffer // the app writes one line at a time
-	got := burnishWith(t, l, func(a *app, _ func()) { a.stdout, a.stderr = &out, &out }, "enroll", "-f", fleetFile(t, entries...))
+	got := burnishWith(t, l, func(a *app, _ func()) { a.stdout, a.stderr = &out, &out },
+		"enroll", "-f", fleetFile(t, entries...))
 	require.Equal(t, exitPartly, got.code)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Len(t, lines, 21)

@@ -205,8 +205,8 @@ func parseEntry(node yamlfile.Node) fleetEntry {
 		"address": &e.address, "accept_signature": &e.acceptSignature,
 	}
 	bools := map[string]*bool{"one_time_use": &e.oneTimeUse, "provide": &e.provide, "clean": &e.clean}
-	for key, value := range mapping(r, node, "a device", "name", "host", "driver", "type", "address", "set", "one_time_use",
-		"provide", "clean", "accept_signature", "labels") {
+	for key, value := range mapping(r, node, "a device", "name", "host", "driver", "type", "address", "set",
+		"one_time_use", "provide", "clean", "accept_signature", "labels") {
 		switch {
 		case texts[key] != nil:
 			*texts[key] = r.Scalar(value, key)

@@ -135,7 +135,7 @@ func (w *watcher) look(ctx context.Context, view *live.Screen, _ bool) (listed i
 		all = append(all, w.devices[name])
 	}
 	if view == nil || over && !view.Opened() {
-		return listed, over, cmp.Or(w.print(all, gone), err)
+		return listed, over, cmp.Or(w.printNew(all, gone), err)
 	}
 	for _, s := range gone {
 		w.ends = append(w.ends, w.now().Local().Format("15:04:05")+"  "+s.line(w.now()))
@@ -272,8 +272,8 @@ type printedLine struct {
 	at   time.Time
 }
 
-// print prints what is new: lines for people and logs, objects for programs.
-func (w *watcher) print(all, gone []deviceSnapshot) error {
+// printNew prints what is new: lines for people and logs, objects for programs.
+func (w *watcher) printNew(all, gone []deviceSnapshot) error {
 	for _, s := range gone {
 		if err := w.printOne(s, true); err != nil {
 			return err
@@ -282,7 +282,7 @@ func (w *watcher) print(all, gone []deviceSnapshot) error {
 	}
 	wasIdle := w.isIdle
 	if w.isIdle = len(all) == 0 && w.name == "" && w.format == formatTable; w.isIdle && !wasIdle {
-		return w.app.print("no clean is running\n")
+		return w.print("no clean is running\n")
 	}
 	for _, s := range all {
 		if err := w.printOne(s, false); err != nil {

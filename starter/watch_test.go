@@ -305,7 +305,8 @@ func TestTheRowsOfAWatch(t *testing.T) {
 		return s
 	}
 	late := cleaningAt("r3", 10*mib, 100*mib, 2*time.Second, "")
-	late.Pending["zero"].Progress.BudgetEnds, late.Pending["zero"].Progress.ProgressAt = clock.Add(-1), clock.Add(-time.Minute)
+	beat := late.Pending["zero"].Progress
+	beat.BudgetEnds, beat.ProgressAt = clock.Add(-1), clock.Add(-time.Minute)
 	held := standing("q4", device.Cleaning)
 	held.Status.Waiting = &contract.StatusWait{For: contract.WaitHold, Message: "on hold"}
 	all := []deviceSnapshot{
@@ -325,7 +326,8 @@ func TestTheRowsOfAWatch(t *testing.T) {
 		"r3    running  h1    zero  10.0   18s   5.0 MiB/s    1m ago    over     5m  [==--------------------]",
 		"r4    running  h1    zero     -     -           -         -       -     9m  [----------------------]",
 		"f1    failed   -     -        -     -           -         -       -     1m  io_error; write failed; clean it again",
-		"f2    failed   h1    zero     -     -           -         -       -     9m  host_unreachable; start burnish-worker on h1",
+		"f2    failed   h1    zero     -     -           -         -       -     9m  host_unreachable; start " +
+			"burnish-worker on h1",
 		"q1    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (2nd in line)",
 		"q2    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (10th in line)",
 		"q4    queued   -     -        -     -           -         -       -     4m  on hold",

@@ -53,7 +53,8 @@ func TestTables(t *testing.T) {
 		{Title: "NAME", Keep: 3, Least: 4, Text: cell(0)}, {Title: "HOST", Keep: 1, Text: cell(1)},
 		{Title: "N", Keep: 2, Right: true, Text: cell(2), Order: func(a, b []string) int { return len(a[2]) - len(b[2]) }},
 	})
-	require.Equal(t, "NAME       HOST   N\nlong-name  h1     5\nd          -     10\nc          h1     -\n", table.Text(0, false))
+	require.Equal(t, "NAME       HOST   N\nlong-name  h1     5\nd          -     10\nc          h1     -\n",
+		table.Text(0, false))
 	require.Equal(t, "NAME     HOST   N\nlong-n…  h1     5\nd        -     10\nc        h1     -\n", table.Text(17, false))
 	require.Equal(t, "NAME   N\nlon…   5\nd     10\nc      -\n", table.Text(8, false))
 	require.Equal(t, "NA…\nlo…\nd\nc\n", table.Text(3, false))
