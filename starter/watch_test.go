@@ -295,8 +295,9 @@ func TestWatchSparesTheServer(t *testing.T) {
 	require.Equal(t, maxPollInterval, pollPause(10_000, time.Minute))
 }
 
-// The rows: what runs, what ends next first and what has no known end last; then what failed, the last
-// one first; then what waits, in its order, and what has no known place last. Each has its columns.
+// The rows, whose names would give the opposite order: what runs, what ends next first and what has no
+// known end last; then what failed, the last one first; then what waits, in its order, and what has no
+// known place last. Each has its columns.
 func TestTheRowsOfAWatch(t *testing.T) {
 	at := func(e client.Execution, minutes int) deviceSnapshot {
 		m := meter{app: &app{now: func() time.Time { return clock }}, rates: map[string]*rateEstimator{}}
@@ -304,34 +305,34 @@ func TestTheRowsOfAWatch(t *testing.T) {
 		s.UpdatedAt = clock.Add(time.Duration(minutes) * time.Minute)
 		return s
 	}
-	late := cleaningAt("r3", 10*mib, 100*mib, 2*time.Second, "")
+	late := cleaningAt("r1", 10*mib, 100*mib, 2*time.Second, "")
 	beat := late.Pending["zero"].Progress
 	beat.BudgetEnds, beat.ProgressAt = clock.Add(-1), clock.Add(-time.Minute)
-	held := standing("q4", device.Cleaning)
+	held := standing("q7", device.Cleaning)
 	held.Status.Waiting = &contract.StatusWait{For: contract.WaitHold, Message: "on hold"}
 	all := []deviceSnapshot{
-		at(standing("q5", device.PendingCleaning), -3), at(held, -4), at(hostUnreachable("f2"), -9), at(failedWith("f1"), -1),
-		at(cleaningAt("q2", 0, mib, 0, "queued for a slot (10th in line)"), -1),
-		at(cleaningAt("q1", 0, mib, 0, "queued for a slot (2nd in line)"), -1), at(late, -5),
-		at(cleaningAt("r4", 0, 100*mib, 0, ""), -9), at(cleaningAt("r1", 50*mib, 100*mib, time.Second, ""), -2),
+		at(standing("q6", device.PendingCleaning), -3), at(held, -4), at(hostUnreachable("f8"), -9), at(failedWith("f9"), -1),
+		at(cleaningAt("q8", 0, mib, 0, "queued for a slot (10th in line)"), -1),
+		at(cleaningAt("q9", 0, mib, 0, "queued for a slot (2nd in line)"), -1), at(late, -5),
+		at(cleaningAt("r0", 0, 100*mib, 0, ""), -9), at(cleaningAt("r3", 50*mib, 100*mib, time.Second, ""), -2),
 		at(cleaningAt("r2", 50*mib, 100*mib, 2*time.Second, ""), -2),
 	}
 	p := watchPage(all, []string{"d9: available"}, clock)
-	require.Equal(t, []string{"r1", "r2", "r3", "r4", "f1", "f2", "q1", "q2", "q4", "q5"}, p.Keys)
+	require.Equal(t, []string{"r3", "r2", "r1", "r0", "f9", "f8", "q9", "q8", "q7", "q6"}, p.Keys)
 	require.Equal(t, "4 running, 4 queued, 2 failed, 80.0 MiB/s", p.Head)
 	require.Equal(t, strings.Join([]string{
 		"NAME  STATE    HOST  STEP     %  LEFT        RATE  PROGRESS  BUDGET  SINCE  NOTE",
-		"r1    running  h1    zero  50.0    1s  50.0 MiB/s         -       -     2m  [===========-----------]",
+		"r3    running  h1    zero  50.0    1s  50.0 MiB/s         -       -     2m  [===========-----------]",
 		"r2    running  h1    zero  50.0    2s  25.0 MiB/s         -       -     2m  [===========-----------]",
-		"r3    running  h1    zero  10.0   18s   5.0 MiB/s    1m ago    over     5m  [==--------------------]",
-		"r4    running  h1    zero     -     -           -         -       -     9m  [----------------------]",
-		"f1    failed   -     -        -     -           -         -       -     1m  io_error; write failed; clean it again",
-		"f2    failed   h1    zero     -     -           -         -       -     9m  host_unreachable; start " +
+		"r1    running  h1    zero  10.0   18s   5.0 MiB/s    1m ago    over     5m  [==--------------------]",
+		"r0    running  h1    zero     -     -           -         -       -     9m  [----------------------]",
+		"f9    failed   -     -        -     -           -         -       -     1m  io_error; write failed; clean it again",
+		"f8    failed   h1    zero     -     -           -         -       -     9m  host_unreachable; start " +
 			"burnish-worker on h1",
-		"q1    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (2nd in line)",
-		"q2    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (10th in line)",
-		"q4    queued   -     -        -     -           -         -       -     4m  on hold",
-		"q5    queued   -     -        -     -           -         -       -     3m  its clean to start", "",
+		"q9    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (2nd in line)",
+		"q8    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (10th in line)",
+		"q7    queued   -     -        -     -           -         -       -     4m  on hold",
+		"q6    queued   -     -        -     -           -         -       -     3m  its clean to start", "",
 	}, "\n"), p.Table.Text(0, false))
 	require.Equal(t, "no clean is running", watchPage(nil, nil, clock).Head)
 }
