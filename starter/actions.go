@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -46,25 +48,6 @@ func operator() contract.Caller {
 		return contract.Caller{By: who.Username}
 	}
 	return contract.Caller{By: who.Username + "@" + host}
-}
-
-// actOnNamed sends a request to one device, and prints its answer; with --dry-run it asks what
-// the request would do.
-func (a *app) actOnNamed(cmd *cobra.Command, arg string, o action) error {
-	name, err := canonical(arg)
-	if err != nil {
-		return err
-	}
-	return a.devices(cmd.Context(), func(l deviceClient) error {
-		if dry := cmd.Flags().Lookup("dry-run"); dry != nil && dry.Value.String() == "true" {
-			return a.dryRun(cmd.Context(), l, []string{name}, o)
-		}
-		result, err := a.send(cmd.Context(), l, name, o)
-		if err != nil {
-			return err
-		}
-		return a.emit(result, func() string { return o.line(name, result) + "\n" })
-	})
 }
 
 // actOnDevices sends the action to the named devices, and to those that a pattern or the
@@ -116,14 +99,24 @@ func (a *app) actOnDevices(ctx context.Context, c *selection, names []string, o 
 
 // actOne sends the action to one device, and prints its whole answer.
 func (a *app) actOne(ctx, limited context.Context, l deviceClient, name string, o action) error {
-	result, err := a.send(ctx, l, name, o)
-	if err == nil && o.wait {
-		result.Device, err = a.await(ctx, limited, l, name, make(chan struct{}, 1))
-	}
+	result, err := a.act(ctx, limited, l, name, o, make(chan struct{}, 1))
 	if err != nil {
 		return err
 	}
 	return a.emit(result, func() string { return o.line(name, result) + "\n" })
+}
+
+// act sends the action to one device, and waits for the end of its clean if that is asked for. slots
+// bounds the concurrent requests.
+func (a *app) act(ctx, limited context.Context, l deviceClient, name string, o action,
+	slots chan struct{}) (contract.Result, error) {
+	slots <- struct{}{}
+	result, err := a.send(ctx, l, name, o)
+	<-slots
+	if err == nil && o.wait {
+		result.Device, err = a.await(ctx, limited, l, name, slots)
+	}
+	return result, err
 }
 
 // actMany sends the action to all devices, and then waits for them.
@@ -133,14 +126,9 @@ func (a *app) actMany(ctx, limited context.Context, l deviceClient, names []stri
 	if o.wait {
 		width = len(names)
 	}
-	return a.forEachDevice(len(names), width, func(i int) outcome {
+	return a.forEachDevice(len(names), width, false, func(i int) outcome {
 		name := names[i]
-		slots <- struct{}{}
-		result, err := a.send(ctx, l, name, o)
-		<-slots
-		if err == nil && o.wait {
-			result.Device, err = a.await(ctx, limited, l, name, slots)
-		}
+		result, err := a.act(ctx, limited, l, name, o, slots)
 		if err != nil {
 			return failed(o.verb.Name, name, err)
 		}
@@ -153,11 +141,56 @@ func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (
 	if f := notAsked(ctx, name); f != nil {
 		return contract.Result{}, f
 	}
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	result, err := l.Do(rctx, name, o.verb, o.in)
-	if err != nil {
-		return contract.Result{}, a.explain(ctx, l, name, err)
-	}
-	return result, nil
+	return ask(ctx, a, l, name, func(ctx context.Context) (contract.Result, error) {
+		return l.Do(ctx, name, o.verb, o.in)
+	})
 }
+
+// dryRun asks what an action would do to each device, and prints the answers. What would be
+// refused fails as the action itself does.
+func (a *app) dryRun(ctx context.Context, l deviceClient, names []string, o action) error {
+	return a.forEachDevice(len(names), parallelism, false, func(i int) outcome {
+		name := names[i]
+		answer, err := ask(ctx, a, l, name, func(ctx context.Context) (contract.DryRun, error) {
+			return l.Ask(ctx, name, o.verb, o.in)
+		})
+		if err != nil {
+			return failed(o.verb.Name, name, err)
+		}
+		result := done(name, dryRunLine(name, o, answer))
+		result.DryRun = &answer
+		return result
+	})
+}
+
+// dryRunLine says in one line what an action would do.
+func dryRunLine(name string, o action, would contract.DryRun) string {
+	state := would.State.String()
+	if would.State == device.Absent {
+		state = "not enrolled"
+	}
+	parts := []string{name + ": would " + o.does + " it, then " + state}
+	if would.Already {
+		parts[0] = name + ": would change nothing: already " + o.done + " (state: " + state + ")"
+	}
+	if would.Instance != "" {
+		parts = append(parts, "ends the binding of instance "+would.Instance)
+	}
+	if len(would.Steps) > 0 {
+		parts = append(parts, "steps "+strings.Join(would.Steps, ", "))
+	}
+	if would.Note != "" {
+		parts = append(parts, would.Note)
+	}
+	return oneLine(strings.Join(parts, "; "))
+}
+
+// noteNoDryRun says in the help of a command that changes something, and so takes a reason,
+// where it has no dry run.
+func noteNoDryRun(cmd *cobra.Command) {
+	if flags := cmd.Flags(); flags.Lookup("reason") != nil && flags.Lookup("dry-run") == nil {
+		cmd.Long = strings.TrimPrefix(cmd.Long+"\n\n"+noDryRun, "\n\n")
+	}
+}
+
+const noDryRun = "It has no --dry-run."

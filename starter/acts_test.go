@@ -118,10 +118,7 @@ func TestEventsAreInTheOrderOfTime(t *testing.T) {
 		"clean 3: aborted | burnish |  |  | ",
 		"release-hold | root@h1 |  |  | refused",
 	}, got)
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
-	}
+	l := &fakeClient{shown: &d}
 	out := burnish(t, l, "", "history", "d1").out
 	for i, at := 0, 0; i < len(rows); i++ {
 		next := strings.Index(out[at:], rows[i][1])
@@ -141,31 +138,11 @@ func TestEventsAreInTheOrderOfTime(t *testing.T) {
 func TestAFailedCleanStaysVisible(t *testing.T) {
 	d := trail()
 	d.DeviceState = device.Error
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
-	}
+	l := &fakeClient{shown: &d}
 	require.Contains(t, burnish(t, l, "", "history", "d1").out,
 		"fault io_error at zero, 12.0 MiB of 64.0 MiB, attempt 3: sector 24576 cannot be written")
 	d.Cleans = d.Cleans[:1]
 	require.Regexp(t, `(?m)^failed step +zero, 12\.0 MiB of 64\.0 MiB, attempt 3$`, burnish(t, l, "", "show", "d1").out)
-}
-
-// A history fits each terminal: cells wrap, and no line is wider.
-func TestAHistoryFitsTheTerminal(t *testing.T) {
-	d := trail()
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
-	}
-	for _, width := range []int{40, 80, 200} {
-		got := inColor(t, l, width, map[string]string{"TERM": "dumb"}, "history", "d1")
-		require.Equal(t, exitOK, got.code, got.errors)
-		require.Contains(t, got.out, "ann (42)")
-		for line := range strings.Lines(got.out) {
-			require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), width, line)
-		}
-	}
 }
 
 // trail is a device with every kind of event, in no order.

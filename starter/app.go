@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -36,9 +38,13 @@ type app struct {
 	// verbs are what may be asked of devices; nil: contract.Verbs.
 	verbs []contract.Verb
 
-	format  format
-	timeout timeout
-	color   colorMode
+	format format
+	color  colorMode
+	// timeout is --timeout.
+	timeout struct {
+		limit time.Duration
+		given bool
+	}
 
 	writing sync.Mutex // one line at a time, from whichever device it comes
 }
@@ -46,9 +52,7 @@ type app struct {
 // run carries out one command line and returns the exit code. Every failure is
 // printed here, once.
 func (a *app) run(ctx context.Context, args []string) int {
-	a.timeout = timeout{limit: defaultTimeout}
-	a.format = formatTable
-	a.color = colorAuto
+	a.timeout.limit, a.timeout.given, a.format, a.color = defaultTimeout, false, formatTable, colorAuto
 	root := a.root()
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
@@ -121,11 +125,15 @@ exit codes
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(a.stdout, helpText(cmd)) })
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.VarP(&a.format, "output", "o", "`FORMAT`: table, json or yaml")
-	flags.Var(&a.timeout, "timeout", "`DURATION`: limit for each request; given with --wait or watch, for the whole")
-	flags.Var((*apiAddress)(&a.api), "api", "`URL`: the HTTP API of a control worker, which gets the requests in place "+
-		"of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
-	flags.Var(&a.color, "color", "`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
+	setFormat := func(text string) error { return oneOf(&a.format, text, formats) }
+	flags.VarP(valueOf(string(a.format), setFormat), "output", "o", "`FORMAT`: table, json or yaml")
+	flags.Var(valueOf(a.timeout.limit.String(), a.setTimeout), "timeout",
+		"`DURATION`: limit for each request; given with --wait or watch, for the whole")
+	flags.Var(valueOf(a.api, a.setAPI), "api", "`URL`: the HTTP API of a control worker, which gets the requests in "+
+		"place of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
+	setColor := func(text string) error { return oneOf(&a.color, text, colorModes) }
+	flags.Var(valueOf(string(a.color), setColor), "color",
+		"`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
 	a.addCommands(root)
 	root.Version = version
 	root.SetVersionTemplate(versionText())
@@ -167,20 +175,61 @@ func (a *app) addCommands(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 }
 
-// env gives a variable of the environment.
-func (a *app) env(name string) string {
-	if a.getenv == nil {
-		return ""
-	}
-	return a.getenv(name)
-}
-
 // eachCommand calls f for cmd and for all commands below it.
 func eachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)
 	for _, c := range cmd.Commands() {
 		eachCommand(c, f)
 	}
+}
+
+// defaultTimeout is the default limit of a request.
+const defaultTimeout = 30 * time.Second
+
+func (a *app) setTimeout(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return errors.New("must be a duration such as 30s or 5m")
+	case d <= 0:
+		return errors.New("must be more than zero")
+	}
+	a.timeout.limit, a.timeout.given = d, true
+	return nil
+}
+
+func (a *app) setAPI(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	a.api = text
+	return nil
+}
+
+// valueFlag is a flag whose values a function takes.
+type valueFlag struct {
+	value string
+	set   func(string) error
+}
+
+func valueOf(value string, set func(string) error) *valueFlag { return &valueFlag{value, set} }
+
+func (f *valueFlag) String() string { return f.value }
+
+func (f *valueFlag) Type() string { return "value" }
+
+func (f *valueFlag) Set(text string) error {
+	f.value = text
+	return f.set(text)
+}
+
+// oneOf takes one of several words.
+func oneOf[T ~string](to *T, text string, words []T) error {
+	if !slices.Contains(words, T(text)) {
+		return errors.New("must be one of " + join(words))
+	}
+	*to = T(text)
+	return nil
 }
 
 // devices is a connection for the time of f.
@@ -202,28 +251,12 @@ func (a *app) dialed(ctx context.Context) (deviceClient, error) {
 	f := a.explain(ctx, nil, "", err)
 	if f.exit == exitTimeout {
 		server, choose := a.server()
-		f = &failure{exit: exitUnreachable, code: device.CodeUnreachable,
-			message: fmt.Sprintf("%s does not answer: no answer within %s", server, a.timeout.limit), remedy: choose}
+		f = failf(device.CodeUnreachable, choose, "%s does not answer: no answer within %s", server, a.timeout.limit)
 	}
 	if f.code == device.CodeInvalidSetting || a.api != "" && f.code == device.CodeInvalid {
 		f.exit = exitUsage
 	}
 	return nil, f
-}
-
-// apiAddress is the value of --api.
-type apiAddress string
-
-func (a *apiAddress) String() string { return string(*a) }
-
-func (a *apiAddress) Type() string { return "url" }
-
-func (a *apiAddress) Set(text string) error {
-	if text == "" {
-		return errors.New("it is empty")
-	}
-	*a = apiAddress(text)
-	return nil
 }
 
 // requestContext bounds one request.
@@ -242,14 +275,31 @@ func noArgs(_ *cobra.Command, args []string) error {
 // oneName wants exactly one argument, called what.
 func oneName(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0:
+		if len(args) == 0 {
 			return usagef("%s is missing", what)
-		case len(args) > 1:
+		}
+		return atMostOne(what)(nil, args)
+	}
+}
+
+// atMostOne takes one argument, called what, or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
 			return usagef("takes one %s, not %d", what, len(args))
 		}
 		return nil
 	}
+}
+
+// firstGiven is the first of these flags that was given; "": none was.
+func firstGiven(flags *pflag.FlagSet, names ...string) string {
+	for _, name := range names {
+		if flags.Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // canonical gives the one spelling of a NAME that was typed.
@@ -261,16 +311,18 @@ func canonical(name string) (string, error) {
 	return c, nil
 }
 
-// asFailure gives err as a failure for the operator.
-func asFailure(err error) *failure {
-	var f *failure
-	if errors.As(err, &f) {
-		return f
+// canonicalNames are NAMEs that were typed, each once.
+func canonicalNames(args []string) (names []string, err error) {
+	for _, arg := range args {
+		name, err := canonical(arg)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	if fault, ok := device.AsFault(err); ok {
-		return &failure{exit: exitOf(fault.Code), code: fault.Code, message: fault.Message, remedy: fault.Remedy}
-	}
-	return &failure{exit: exitFailed, code: device.CodeInternal, message: err.Error()}
+	return names, nil
 }
 
 // print writes text to stdout.

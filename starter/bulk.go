@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,11 +31,6 @@ type outcome struct {
 	failure *failure
 }
 
-// outcomes is the JSON output of a command on several devices.
-type outcomes struct {
-	Devices []outcome `json:"devices"`
-}
-
 func done(name, message string) outcome {
 	return outcome{Name: name, OK: true, Message: message}
 }
@@ -46,58 +42,32 @@ func failed(command, name string, err error) outcome {
 }
 
 // forEachDevice calls do n times, at most width at once, and prints each outcome as it
-// comes: one line a device. A failure does not stop the rest. The error says how
-// many failed.
-func (a *app) forEachDevice(n, width int, do func(i int) outcome) error {
-	return a.forEachPrinted(n, width, do, func(_ int, o outcome) error { return a.printOutcome(o) })
-}
-
-// forEachInOrder is forEachDevice with its lines in the order of the devices.
-func (a *app) forEachInOrder(n, width int, do func(i int) outcome) error {
+// comes, or in the order of the devices: one line a device. A failure does not stop the rest.
+// The error says how many failed.
+func (a *app) forEachDevice(n, width int, inOrder bool, do func(i int) outcome) error {
 	var (
-		mu    sync.Mutex
-		ready = make([]*outcome, n)
-		next  int // the first one that was not printed
-	)
-	return a.forEachPrinted(n, width, do, func(i int, o outcome) error {
-		mu.Lock()
-		defer mu.Unlock()
-		ready[i] = &o
-		for ; next < n && ready[next] != nil; next++ {
-			if err := a.printOutcome(*ready[next]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// forEachPrinted is forEachDevice with the function that prints each outcome.
-func (a *app) forEachPrinted(n, width int, do func(i int) outcome, show func(int, outcome) error) error {
-	var (
-		all  = make([]outcome, n)
-		torn = make(chan error, 1) // a line that could not be written
+		mu      sync.Mutex
+		all     = make([]outcome, n)
+		waiting = map[int]bool{} // there, and not printed
+		next    int              // the first one that was not printed
+		torn    error            // a line could not be written
 	)
 	parallel(n, width, func(i int) {
-		all[i] = do(i)
-		if err := show(i, all[i]); err != nil {
-			select {
-			case torn <- err:
-			default: // one is enough
-			}
+		o := do(i)
+		mu.Lock()
+		defer mu.Unlock()
+		if all[i], waiting[i] = o, true; !inOrder {
+			next = i
+		}
+		for ; waiting[next]; next++ {
+			delete(waiting, next)
+			torn = cmp.Or(torn, a.printOutcome(all[next]))
 		}
 	})
 	if a.format != formatTable {
-		if err := encode(a.stdout, a.format, indented, outcomes{Devices: all}); err != nil {
-			return err
-		}
+		torn = encode(a.stdout, a.format, indented, map[string][]outcome{"devices": all})
 	}
-	select {
-	case err := <-torn:
-		return err
-	default:
-		return summary(all)
-	}
+	return cmp.Or(torn, summary(all))
 }
 
 // parallel calls do for each of n, at most width at once, and returns after the last.
@@ -197,21 +167,17 @@ func (c *selection) flags(flags *pflag.FlagSet) {
 // names reads the devices' names. Patterns of names go into the filter; without any argument
 // a selector must be given.
 func (c *selection) names(cmd *cobra.Command, args []string) ([]string, error) {
-	var names []string
+	var plain []string
 	for _, arg := range args {
-		if isGlob(arg) {
-			if err := c.setNames([]string{arg}); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		name, err := canonical(arg)
-		if err != nil {
+		if !isGlob(arg) {
+			plain = append(plain, arg)
+		} else if err := c.setNames([]string{arg}); err != nil {
 			return nil, err
 		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	}
+	names, err := canonicalNames(plain)
+	if err != nil {
+		return nil, err
 	}
 	switch by := selected(cmd.Flags()); {
 	case by && len(names) > 0:

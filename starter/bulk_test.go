@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,57 +91,4 @@ func TestManyWaitTimesOut(t *testing.T) {
 	require.Equal(t, exitTimeout, got.code)
 	require.Equal(t, "d01: cleaned, now available\n", got.out)
 	require.Contains(t, got.errors, "2 of 3 devices failed")
-}
-
-func TestSelectors(t *testing.T) {
-	var asked string
-	l := fleetOf(0)
-	l.onList = func(query string) ([]client.Execution, error) {
-		asked = query
-		a, b := in("a", device.Error), in("b", device.Error)
-		a.Model, b.Model = "X 1", "X 10"
-		a.Hostname, b.Hostname, a.Type, b.Type = "h1", "h1", "NVME", "NVME"
-		a.Fault, b.Fault = "verify_failed", "verify_failed"
-		return []client.Execution{running(b), running(a)}, nil
-	}
-	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed",
-		"--model", "X 1", "--yes")
-	require.Equal(t, exitOK, got.code, got.errors)
-	require.Equal(t, []string{"clean a"}, l.sent, "the model is compared exactly")
-	if throughAPI { // which selects them itself
-		return
-	}
-	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error'"+
-		" AND DeviceType = 'NVME' AND DeviceHost = 'h1' AND DeviceFault = 'verify_failed'", asked)
-}
-
-func TestFleetFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`devices:
-  - {name: a, host: h1, driver: fake, set: {size: 64MiB}}
-  - name: b
-    host: h1
-    shade: red
-  - {name: c, host: h1, driver: fake}
-  - {name: d, host: h1, driver: fake}
-`), 0o600))
-	var mu sync.Mutex // several at once
-	var enrolled []string
-	l := &fakeClient{onEnroll: func(e contract.EnrollInput) (contract.Result, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if e.Enrollment.Name == "c" {
-			return contract.Result{},
-				refuse("c", device.Available, device.Fault{Code: device.CodeAlreadyExists, Message: "another driver"})
-		}
-		enrolled = append(enrolled, e.Enrollment.Name)
-		return contract.Result{Device: in(e.Enrollment.Name, device.Manageable)}, nil
-	}}
-	got := burnish(t, l, "", "enroll", "-f", file)
-	require.Equal(t, exitPartly, got.code)
-	require.Contains(t, got.errors, "burnish: enroll b: "+file+": line 5: unknown key \"shade\"")
-	require.Contains(t, got.errors, "burnish: enroll c: another driver")
-	require.Contains(t, got.errors, "burnish: enroll: 2 of 4 devices failed")
-	slices.Sort(enrolled)
-	require.Equal(t, []string{"a", "d"}, enrolled)
 }

@@ -5,6 +5,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/api/remote"
@@ -85,3 +89,45 @@ func (c connection) SearchAttributes(ctx context.Context) (map[string]string, er
 }
 
 func (c connection) Close() { c.server.Close() }
+
+const (
+	// clockTimeout bounds the reading of the server's clock; Temporal ends a poll that has less
+	// than two seconds at once.
+	clockTimeout = 5 * time.Second
+	clockPause   = 10 * time.Millisecond
+)
+
+// clockReader is a deviceClient that can read the server's clock.
+type clockReader interface {
+	ServerTime(ctx context.Context) (time.Time, error)
+}
+
+// ServerTime reads the server's clock. No request gives it, but the server keeps when a task
+// queue was polled: this polls one of its own, which never has a task.
+func (c connection) ServerTime(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
+	defer cancel()
+	queue := "burnish-doctor-" + uuid.NewString()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.server.WorkflowService().PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
+			Namespace: c.server.Namespace, Identity: "burnish doctor",
+			TaskQueue: &taskqueuepb.TaskQueue{Name: queue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
+		})
+		ended <- err
+	}()
+	for {
+		answer, err := c.server.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if pollers := answer.GetPollers(); len(pollers) > 0 {
+			return pollers[0].GetLastAccessTime().AsTime(), nil
+		}
+		select {
+		case err := <-ended:
+			return time.Time{}, err
+		case <-time.After(clockPause):
+		}
+	}
+}

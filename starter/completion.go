@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -246,13 +247,9 @@ func (c completer) steps(names []string) []string {
 		if err != nil {
 			continue
 		}
-		for _, step := range recent.Get(c.ctx, c.cache(), c.key("steps", name), func(ctx context.Context) ([]string, error) {
-			v, err := asked(ctx, c.app, func(l deviceClient) (contract.DeviceStatus, error) { return l.Query(ctx, name) })
-			var planned []string
-			for _, s := range v.Steps {
-				planned = append(planned, s.Step)
-			}
-			return planned, err
+		for _, step := range asked(c, []string{"steps", name}, func(ctx context.Context, l deviceClient) ([]string, error) {
+			v, err := l.Query(ctx, name)
+			return mapped(v.Steps, func(s contract.CleanStep) string { return s.Step }), err
 		}) {
 			if completable(step) && !slices.Contains(all, step) {
 				all = append(all, step)
@@ -270,7 +267,7 @@ func (c completer) steps(names []string) []string {
 // runbooks are those of the policy, where this machine has the file.
 func (c completer) runbooks() []string {
 	var names []string
-	if file := c.env("BURNISH_POLICY"); file != "" {
+	if file := c.getenv("BURNISH_POLICY"); file != "" {
 		policy, err := config.LoadPolicy(file)
 		if err != nil {
 			return nil
@@ -284,39 +281,44 @@ func (c completer) runbooks() []string {
 
 // fleet is what is known of all devices.
 func (c completer) fleet() []knownDevice {
-	return recent.Get(c.ctx, c.cache(), c.key("fleet"), func(ctx context.Context) ([]knownDevice, error) {
+	return asked(c, []string{"fleet"}, func(ctx context.Context, l deviceClient) ([]knownDevice, error) {
 		f := filter{all: true}
-		found, err := asked(ctx, c.app, func(l deviceClient) ([]contract.DeviceStatus, error) {
-			found, err := l.List(ctx, f.query())
-			return f.keep(found), err
-		})
-		known := make([]knownDevice, 0, len(found))
-		for _, v := range found {
+		found, err := l.List(ctx, f.query())
+		var known []knownDevice
+		for _, v := range f.keep(found) {
 			// What does not have the form of a name is not one, and a shell would read it.
 			if name, err := device.CanonicalName(v.Name); err == nil && name == v.Name {
 				known = append(known, knownDevice{v.Name, v.DeviceState, v.Hostname, v.Type, v.Model, v.Fault,
-					dereferenced(v.InstanceUUID)})
+					deref(v.InstanceUUID)})
 			}
 		}
 		return known, err
 	})
 }
 
-// asked connects, and asks one question.
-func asked[T any](ctx context.Context, a *app, question func(deviceClient) (T, error)) (T, error) {
-	l, err := a.dial(ctx)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer l.Close()
-	return question(l)
+// completionLimit is how long a shell waits for an answer.
+const completionLimit = time.Second
+
+// asked gives the answer to a question, which may be some seconds old.
+func asked[T any](c completer, key []string, question func(context.Context, deviceClient) (T, error)) T {
+	return recent.Get(c.cache(), c.key(key...), func() (T, error) {
+		ctx, cancel := context.WithTimeout(c.ctx, completionLimit)
+		defer cancel()
+		return unlessEnded(ctx, func() (answer T, err error) {
+			l, err := c.dial(ctx)
+			if err != nil {
+				return answer, err
+			}
+			defer l.Close()
+			return question(ctx, l)
+		})
+	})
 }
 
 // cache is where answers are kept: for this user, in the folder for such files.
 func (c completer) cache() recent.Cache {
-	dir := c.env("XDG_CACHE_HOME")
-	if home := c.env("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
+	dir := c.getenv("XDG_CACHE_HOME")
+	if home := c.getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
 		dir = filepath.Join(home, ".cache")
 	}
 	if !filepath.IsAbs(dir) {
@@ -332,7 +334,7 @@ func (c completer) key(question ...string) []string {
 		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_API_KEY",
 		"BURNISH_API_TOKEN", "OS_TOKEN", "OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PROJECT_NAME",
 	} {
-		key = append(key, c.env(name))
+		key = append(key, c.getenv(name))
 	}
 	return append(key, question...)
 }
@@ -354,21 +356,4 @@ func completable(value string) bool {
 	return value != "" && !strings.ContainsFunc(value, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ._:@/+-()", r)
 	})
-}
-
-// words are the values of a type of words.
-func words[T ~string](values []T) []string {
-	plain := make([]string, len(values))
-	for i, v := range values {
-		plain[i] = string(v)
-	}
-	return plain
-}
-
-// dereferenced gives "" for nil.
-func dereferenced(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }

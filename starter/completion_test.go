@@ -6,12 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/creack/pty"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
@@ -24,14 +21,10 @@ import (
 // completed gives what a shell is offered for the line, and the directive.
 func completed(t *testing.T, l deviceClient, env map[string]string, line ...string) ([]string, string) {
 	t.Helper()
-	var out strings.Builder
-	a := &app{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &strings.Builder{},
-		dial: dialing(t, l), now: func() time.Time { return clock },
-		getenv: func(name string) string { return env[name] },
-	}
-	require.Equal(t, exitOK, a.run(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, line...)))
-	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	got := burnishWith(t, l, func(a *app, _ func()) { a.getenv = func(name string) string { return env[name] } },
+		append([]string{cobra.ShellCompNoDescRequestCmd}, line...)...)
+	require.Equal(t, exitOK, got.code)
+	lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
 	return lines[:len(lines)-1], lines[len(lines)-1]
 }
 
@@ -126,11 +119,17 @@ func TestCompletionKeepsAnswers(t *testing.T) {
 	require.Equal(t, []string{"d1"}, got)
 	require.Equal(t, 2, asked, "another namespace")
 
-	down := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, errors.New("down") }}
-	env["TEMPORAL_NAMESPACE"] = "c"
-	got, directive := completed(t, down, env, "show", "")
-	require.Empty(t, got)
-	require.Equal(t, ":4", directive)
+	forever := make(chan struct{})
+	defer close(forever)
+	for namespace, list := range map[string]func(string) ([]client.Execution, error){
+		"c": func(string) ([]client.Execution, error) { return nil, errors.New("down") },
+		"d": func(string) ([]client.Execution, error) { <-forever; return nil, nil }, // costs a second
+	} {
+		env["TEMPORAL_NAMESPACE"] = namespace
+		got, directive := completed(t, &fakeClient{onList: list}, env, "show", "")
+		require.Empty(t, got)
+		require.Equal(t, ":4", directive)
+	}
 }
 
 // bash completes names with colons at a terminal, with and without the package bash-completion.
@@ -161,63 +160,14 @@ func TestBashCompletesOnATerminal(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "rc")
 			require.NoError(t, os.WriteFile(file, []byte(commands+"PS1='ready> '\n"), 0o600))
-			cmd := exec.CommandContext(t.Context(), bash, "--noprofile", "--rcfile", file, "-i")
-			cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=xterm", "HISTFILE="}
-			terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
-			require.NoError(t, err)
-			defer func() {
-				require.NoError(t, terminal.Close())
-				_ = cmd.Wait() // its terminal is gone
-			}()
-			screen := readTerminal(terminal)
-			screen.until(t, "ready> ")
-			_, err = terminal.WriteString("burnish clean h1_00\t")
-			require.NoError(t, err)
-			screen.until(t, "burnish clean h1_0000:01:00.0 ")
-			_, err = terminal.WriteString("\x15exit\n")
-			require.NoError(t, err)
+			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+			t.Setenv("HISTFILE", "")
+			p := onTerminal(t, 120, 24, bash, "--noprofile", "--rcfile", file, "-i")
+			p.after(0, "ready> ")
+			p.types("burnish clean h1_00\t")
+			p.after(0, "burnish clean h1_0000:01:00.0 ")
+			p.types("\x15exit\n")
 		})
-	}
-}
-
-// terminalText is what a terminal showed so far, without its control sequences.
-type terminalText struct {
-	chunks chan string
-	seen   string
-}
-
-var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\x07|\r")
-
-func readTerminal(terminal *os.File) *terminalText {
-	s := &terminalText{chunks: make(chan string, 1024)}
-	go func() {
-		defer close(s.chunks)
-		buffer := make([]byte, 4096)
-		for {
-			n, err := terminal.Read(buffer)
-			if n > 0 {
-				s.chunks <- string(buffer[:n])
-			}
-			if err != nil {
-				return // the shell ended
-			}
-		}
-	}()
-	return s
-}
-
-// until waits until the terminal has shown text.
-func (s *terminalText) until(t *testing.T, text string) {
-	t.Helper()
-	limit := time.After(time.Minute)
-	for !strings.Contains(controls.ReplaceAllString(s.seen, ""), text) {
-		select {
-		case chunk, ok := <-s.chunks:
-			require.True(t, ok, "the shell ended: %q", s.seen)
-			s.seen += chunk
-		case <-limit:
-			t.Fatalf("%q was not shown: %q", text, s.seen)
-		}
 	}
 }
 

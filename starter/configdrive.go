@@ -42,7 +42,7 @@ detached. A guest learns of those from the metadata service.`,
 			defer cancel()
 			s, found, err := guest.Read(ctx, l, instance)
 			if err != nil {
-				return a.explainInstance(cmd.Context(), l, instance, err)
+				return a.explainOf(cmd.Context(), l, subject{instance: instance}, err)
 			}
 			return a.writeConfigDrive(instance, s, found, file)
 		})
@@ -53,8 +53,9 @@ detached. A guest learns of those from the metadata service.`,
 // writeConfigDrive writes the document of an instance that has one, as found says.
 func (a *app) writeConfigDrive(instance string, s contract.InstanceStatus, found bool, file string) error {
 	refuse := func(code device.Code, format string, about ...any) *failure {
-		return &failure{exit: exitFailed, code: code, instance: instance, message: fmt.Sprintf(format, about...),
-			remedy: subject{instance: instance}.show()}
+		f := failf(code, subject{instance: instance}.show(), format, about...)
+		f.instance = instance
+		return f
 	}
 	switch {
 	case !found:

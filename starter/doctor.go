@@ -16,6 +16,7 @@ import (
 	"burnish/internal/doctor"
 	"burnish/internal/host"
 	"burnish/starter/internal/terminal"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -31,11 +32,6 @@ const maxClockSkew = 5 * time.Second
 
 // defaultStateDir shows that this is a worker's machine if the environment has no setting.
 const defaultStateDir = "/var/lib/burnish"
-
-// health is the findings for programs.
-type health struct {
-	Findings doctor.Findings `json:"findings"`
-}
 
 func (a *app) doctorCommand() *cobra.Command {
 	var try bool
@@ -73,15 +69,16 @@ and the walk over all devices and hosts a minute.`,
 			if try {
 				f.PlacementTrial(cmd.Context(), worker)
 			}
-			if err := a.emit(health{f}, func() string { return a.findingsTable(f) }); err != nil {
+			found := map[string]doctor.Findings{"findings": f}
+			if err := a.emit(found, func() string { return a.findingsTable(f) }); err != nil {
 				return err
 			}
 			if cmd.Context().Err() != nil {
 				return a.explain(cmd.Context(), nil, "", cmd.Context().Err())
 			}
 			if f.Failures() > 0 {
-				return &failure{exit: exitFailed, code: device.CodeInvalid, message: fmt.Sprintf("%d of %d checks failed",
-					f.Failures(), len(f)), remedy: "follow the advice on each line, then run doctor again"}
+				return failf(device.CodeInvalid, "follow the advice on each line, then run doctor again",
+					"%d of %d checks failed", f.Failures(), len(f))
 			}
 			return nil
 		},
@@ -125,9 +122,8 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	clock := a.readSkew(rctx, l)
 	clock.check(f)
 	now := func() time.Time { return a.now().Add(clock.ahead) }
-	polls :=
-		[]time.Time{a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")}
-	polls = append(polls, a.checkInstallation(ctx, f, l, now)...)
+	polled := a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
+	polls := append(a.checkInstallation(ctx, f, l, now), polled)
 	if known && w.Role.Hosts() {
 		polls = append(polls, a.checkQueue(ctx, f, l, now, contract.HostQueue(w.Host),
 			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all"))
@@ -171,13 +167,10 @@ func (a *app) checkAPI(ctx context.Context, f *doctor.Findings, err error, isWor
 // checkAttributes checks the search attributes that listings and filters need.
 func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceClient) {
 	const check = "search attributes"
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	have, err := l.SearchAttributes(rctx)
+	have, err := ask(ctx, a, nil, "", l.SearchAttributes)
 	if err != nil {
-		fail := a.explain(ctx, nil, "", err)
 		f.Warn(check, "see: temporal operator search-attribute list", "the server does not list its search attributes: %s",
-			fail.message)
+			asFailure(err).message)
 		return
 	}
 	want := contract.Attributes()
@@ -202,13 +195,11 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time, queue,
 	start string) time.Time {
 	const check = "worker"
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	last, err := l.LastPoll(rctx, queue)
+	last, err := ask(ctx, a, nil, "", func(ctx context.Context) (time.Time, error) { return l.LastPoll(ctx, queue) })
 	ago := now().Sub(last)
 	switch {
 	case err != nil:
-		fail := a.explain(ctx, nil, "", err)
+		fail := asFailure(err)
 		f.Fail(check, fail.remedy, "the server does not list the pollers of queue %s: %s", queue, fail.message)
 	case last.IsZero():
 		f.Fail(check, start, "no worker polls queue %s", queue)
@@ -233,4 +224,170 @@ func (a *app) findingsTable(findings doctor.Findings) string {
 			oneLine(f.Check+": "+text))
 	}
 	return b.String()
+}
+
+// checkInstallation checks what the server shows of all devices: that each of their hosts has
+// a worker, and that none has lost its workflow. It gives the hosts' last polls.
+func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient,
+	now func() time.Time) (polls []time.Time) {
+	if !a.timeout.given {
+		before := a.timeout.limit
+		a.timeout.limit = walkTimeout
+		defer func() { a.timeout.limit = before }()
+	}
+	found, err := ask(ctx, a, nil, "", l.Diagnosis)
+	if err != nil {
+		fail := asFailure(err)
+		f.Fail("hosts", fail.remedy, "the server does not list the devices and the workers of their hosts: %s", fail.message)
+		return nil
+	}
+	for _, h := range found.Hosts {
+		checkHost(f, h, now())
+		polls = append(polls, h.LastPoll)
+	}
+	for _, lost := range found.Lost {
+		f.Warn("workflow", "check that its host's worker runs, which brings it back; a device without that host: enroll "+
+			"it again",
+			"no workflow runs for %s: %s", lost.Device, lost.HowEnded)
+	}
+	if found.MoreLost {
+		f.Warn("workflow", "see temporal workflow list --query \"ExecutionStatus = 'Terminated'\"",
+			"more devices have no workflow than are named here")
+	}
+	return polls
+}
+
+// checkHost reports one host. Without a worker it fails if a device waits for it.
+func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
+	const check = "host"
+	ago := now.Sub(h.LastPoll)
+	devices := fmt.Sprintf("%d devices", h.Devices)
+	if h.Devices == 1 {
+		devices = "1 device"
+	}
+	if !h.LastPoll.IsZero() && ago <= pollerMaxAge {
+		f.OK(check, "%s: its worker polled %s ago, %s", h.Host, roundDuration(max(ago, 0)), devices)
+		return
+	}
+	text := h.Host + ": no worker polls"
+	if !h.LastPoll.IsZero() {
+		text = fmt.Sprintf("%s: no worker has polled for %s", h.Host, roundDuration(ago))
+	}
+	start := "start burnish-worker on " + h.Host + " with BURNISH_ROLE=host or all"
+	if h.Waiting == 0 {
+		f.Warn(check, start, "%s, %s", text, devices)
+		return
+	}
+	names := strings.Join(h.Names, ", ")
+	if h.Waiting > len(h.Names) {
+		names += fmt.Sprintf(" and %d more", h.Waiting-len(h.Names))
+	}
+	wait := "wait"
+	if h.Waiting == 1 {
+		wait = "waits"
+	}
+	f.Fail(check, start, "%s, and %d of %s %s for it: %s", text, h.Waiting, devices, wait, names)
+}
+
+// pollsForgottenAfter is how long a Temporal server remembers a poll, by its own clock.
+const pollsForgottenAfter = 5 * time.Minute
+
+// checkClock compares the clocks where the server's cannot be read, as over the API: by the times
+// of polls. No poll is later than the server's clock, and none that it remembers is older than
+// pollsForgottenAfter. A difference that they do not show is not found.
+func checkClock(f *doctor.Findings, polls []time.Time, now time.Time) {
+	var ahead, behind time.Duration
+	for _, poll := range polls {
+		if !poll.IsZero() {
+			ahead, behind = max(ahead, poll.Sub(now)), max(behind, now.Sub(poll)-pollsForgottenAfter)
+		}
+	}
+	const check, remedy = "clock", "set this machine's clock and the server's, for example by NTP"
+	if ahead > maxClockSkew {
+		f.Warn(check, remedy, "the server's clock is %s ahead of this machine's", roundDuration(ahead))
+	}
+	if behind > maxClockSkew {
+		f.Warn(check, remedy, "the server's clock is at least %s behind this machine's", roundDuration(behind))
+	}
+}
+
+// skew is how far the server's clock is ahead of this machine's, or behind it if it is less than
+// zero; known is false where it could not be read.
+type skew struct {
+	ahead time.Duration
+	known bool
+}
+
+// readSkew compares the clocks, if the client can read the server's. What the reading takes
+// counts as no difference.
+func (a *app) readSkew(ctx context.Context, l deviceClient) skew {
+	reader, ok := l.(clockReader)
+	if !ok {
+		return skew{}
+	}
+	before := a.now()
+	server, err := reader.ServerTime(ctx)
+	after := a.now()
+	switch {
+	case err != nil: // its credential may not poll
+		return skew{}
+	case server.After(after):
+		return skew{server.Sub(after), true}
+	case server.Before(before):
+		return skew{server.Sub(before), true}
+	}
+	return skew{known: true}
+}
+
+// check reports the difference, as far as it is known.
+func (s skew) check(f *doctor.Findings) {
+	const check, remedy = "clock", "set this machine's clock and the server's, for example by NTP"
+	switch {
+	case !s.known:
+	case s.ahead > maxClockSkew:
+		f.Warn(check, remedy, "the server's clock is %s ahead of this machine's", roundDuration(s.ahead))
+	case s.ahead < -maxClockSkew:
+		f.Warn(check, remedy, "the server's clock is %s behind this machine's", roundDuration(-s.ahead))
+	default:
+		f.OK(check, "within %s of the server's", maxClockSkew)
+	}
+}
+
+// checkLimits reports the alarms of the limits.
+func (a *app) checkLimits(ctx context.Context, f *doctor.Findings, l deviceClient) {
+	const check = "limits"
+	status := a.limits(ctx, l, "")
+	for _, alarm := range status.Alarms {
+		f.Warn(check, alarm.Remedy, "%d cleans wait: %s", alarm.Waiting, alarm.Message)
+	}
+	if status.Limits != nil && len(status.Alarms) == 0 {
+		f.OK(check, "%d cleans run, %d wait", status.Running, status.Queued)
+	}
+}
+
+// checkPolls reports the polls of each appliance.
+func (a *app) checkPolls(ctx context.Context, f *doctor.Findings, l deviceClient) {
+	const check = "polls"
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	names, err := l.Appliances(ctx)
+	if err != nil {
+		return // the connection has a check of its own
+	}
+	for _, name := range names {
+		s, err := l.OneViewState(ctx, name)
+		switch {
+		case err != nil:
+			f.Warn(check, "start a control worker", "%s: its workflow does not answer: %s", name, err)
+		case s.NeedsOperator && s.Fault != nil:
+			f.Warn(check, s.Fault.Remedy, "%s: no good round since %s: %s", name, local(s.Failing), s.Fault.Message)
+		case s.Interval == 0:
+			f.OK(check, "%s: off", name)
+		case s.LastGood.IsZero():
+			f.OK(check, "%s: no good round yet", name)
+		default:
+			f.OK(check, "%s: last good round %s ago, %d devices, %d failed", name, age(a.now(), s.LastGood), s.Last.Devices,
+				s.Last.Failed)
+		}
+	}
 }

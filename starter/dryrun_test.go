@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -59,6 +60,15 @@ func TestADryRunSendsNoChange(t *testing.T) {
 				`; steps zero, verify; a\?\[2Jnote\n$`, got.out)
 			require.Equal(t, []string{dry.update + " d1"}, asked)
 			require.Empty(t, l.sent)
+
+			l.onUpdate = func(_ context.Context, name, _ string, given any) (contract.Result, error) {
+				assert.Equal(t, dry.input, sentAs(t, given), "it asks about what it sends")
+				return contract.Result{Device: in(name, device.Manageable), Note: "a note"}, nil
+			}
+			sent := burnish(t, l, "", append([]string{name}, dry.args...)...)
+			require.Equal(t, exitOK, sent.code, sent.errors)
+			require.True(t, strings.HasPrefix(sent.out, "d1: ") && strings.Count(sent.out, "\n") == 1, sent.out)
+			require.Equal(t, []string{dry.update + " d1"}, l.sent)
 
 			got = burnish(t, l, "", slices.Concat([]string{name}, dry.args, []string{"--dry-run", "-o", "json"})...)
 			var body struct {

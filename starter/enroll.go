@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -68,11 +70,9 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
-			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean",
-				"accept-signature", "label", "from"}, fromFlags...) {
-				if flags.Changed(other) {
-					return usagef("--file and --%s exclude each other: write it in the file", other)
-				}
+			if other := firstGiven(flags, append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide",
+				"clean", "accept-signature", "label", "from"}, fromFlags...)...); other != "" {
+				return usagef("--file and --%s exclude each other: write it in the file", other)
 			}
 			if len(args) > 0 {
 				return usagef("--file and NAME exclude each other: write the device in the file")
@@ -101,10 +101,8 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 			}
 			return a.enrollFrom(cmd.Context(), e, pool)
 		}
-		for _, other := range fromFlags {
-			if flags.Changed(other) {
-				return usagef("--%s goes with --from", other)
-			}
+		if other := firstGiven(flags, fromFlags...); other != "" {
+			return usagef("--%s goes with --from", other)
 		}
 		in, err := e.input()
 		if err != nil {
@@ -112,11 +110,11 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 		}
 		return a.devices(cmd.Context(), func(l deviceClient) error {
 			if pool.dryRun {
-				server, err := a.enrolledNow(cmd.Context(), l, true)
+				enrolled, err := a.enrolledNow(cmd.Context(), l, true)
 				if err != nil {
 					return err
 				}
-				return a.forEachDevice(1, 1, func(int) outcome { return server.wouldEnroll(cmd.Context(), a, l, in) })
+				return a.forEachDevice(1, 1, false, func(int) outcome { return a.wouldEnroll(cmd.Context(), l, enrolled, in) })
 			}
 			result, err := a.enroll(cmd.Context(), l, in)
 			if err != nil {
@@ -132,17 +130,8 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 
 // enroll enrolls one device.
 func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInput) (contract.Result, error) {
-	if f := notAsked(ctx, in.Enrollment.Name); f != nil {
-		return contract.Result{}, f
-	}
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
 	in.Caller = operator()
-	result, err := l.Do(rctx, in.Enrollment.Name, contract.VerbEnroll, in)
-	if err != nil {
-		return contract.Result{}, a.explain(ctx, l, in.Enrollment.Name, err)
-	}
-	return result, nil
+	return a.send(ctx, l, in.Enrollment.Name, action{verb: contract.VerbEnroll, in: in})
 }
 
 // enrollFile enrolls the devices of a fleet file, and prints a line for each in their order.
@@ -156,11 +145,11 @@ func (a *app) enrollFile(ctx context.Context, path, reason string, dry bool) err
 		return usagef("%s: %s", path, err)
 	}
 	all := func(l deviceClient) error {
-		server, err := a.enrolledNow(ctx, l, dry)
+		enrolled, err := a.enrolledNow(ctx, l, dry)
 		if err != nil {
 			return err
 		}
-		return a.forEachInOrder(len(entries), parallelism, func(i int) outcome {
+		return a.forEachDevice(len(entries), parallelism, true, func(i int) outcome {
 			entry := entries[i]
 			if entry.err != nil {
 				f := usagef("%s: %s", path, entry.err)
@@ -170,7 +159,7 @@ func (a *app) enrollFile(ctx context.Context, path, reason string, dry bool) err
 			name := entry.input.Enrollment.Name
 			entry.input.Reason = reason
 			if dry {
-				return server.wouldEnroll(ctx, a, l, entry.input)
+				return a.wouldEnroll(ctx, l, enrolled, entry.input)
 			}
 			result, err := a.enroll(ctx, l, entry.input)
 			if err != nil {
@@ -208,4 +197,64 @@ func resultLine(name, what string, r contract.Result) string {
 		line += "; " + r.Note
 	}
 	return oneLine(line)
+}
+
+// enrolledNow are the devices that are enrolled, if a dry run needs them.
+func (a *app) enrolledNow(ctx context.Context, l deviceClient, dry bool) (map[string]contract.DeviceStatus, error) {
+	enrolled := map[string]contract.DeviceStatus{}
+	if !dry || l == nil { // no entry is valid
+		return enrolled, nil
+	}
+	found, err := a.find(ctx, l, &filter{all: true})
+	for _, v := range found {
+		enrolled[v.Name] = v
+	}
+	return enrolled, err
+}
+
+// wouldEnroll says what an enrollment would do, as far as the server knows it: whether the host
+// finds the device shows only when it is enrolled.
+func (a *app) wouldEnroll(ctx context.Context, l deviceClient, enrolled map[string]contract.DeviceStatus,
+	in contract.EnrollInput) outcome {
+	e := in.Enrollment
+	if have, ok := enrolled[e.Name]; ok {
+		if what := differs(have, e); what != "" {
+			return failed("enroll", e.Name, failf(device.CodeAlreadyExists, "retire "+e.Name+" and forget it first",
+				"would be refused: the device is already enrolled with %s", what).about(e.Name, have.DeviceState))
+		}
+		line := fmt.Sprintf("%s: is already enrolled (state: %s)", e.Name, have.DeviceState)
+		if in.Provide && have.DeviceState == device.Manageable {
+			line += "; would be provided"
+		}
+		return done(e.Name, oneLine(line))
+	}
+	last, err := a.hostPoll(ctx, l, e.Name, e.Host)
+	if err != nil {
+		return failed("enroll", e.Name, err)
+	}
+	if a.now().Sub(last) > pollerMaxAge {
+		return failed("enroll", e.Name, failf(device.CodeHostUnreachable, "start burnish-worker there with BURNISH_HOST="+
+			e.Host+", or correct the host", "would be refused: no worker of host %s polls", e.Host))
+	}
+	line := fmt.Sprintf("%s: would be enrolled on host %s with driver %s", e.Name, e.Host, e.Driver)
+	if in.Provide {
+		line += ", and provided"
+	}
+	return done(e.Name, oneLine(line+"; if its host finds the device, and allows it"))
+}
+
+// differs says in what an enrolled device differs from an enrollment; "": in nothing that the
+// listing shows.
+func differs(have contract.DeviceStatus, want contract.Enrollment) string {
+	switch {
+	case !strings.EqualFold(have.Hostname, want.Host):
+		return "another host: " + have.Hostname
+	case have.Driver != want.Driver:
+		return "another driver: " + have.Driver
+	case have.Owner != want.Owner:
+		return "another owner: " + string(have.Owner)
+	case have.OneTimeUse != want.OneTimeUse:
+		return fmt.Sprintf("another one-time-use: %t", have.OneTimeUse)
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,34 +37,32 @@ func TestEnrollFilePrintsInOrder(t *testing.T) {
 		answered int
 		release  = make(chan struct{})
 	)
-	l := &fakeClient{onEnroll: func(in contract.EnrollInput) (contract.Result, error) {
+	l := &fakeClient{onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
 		// The first is answered after six others that were asked beside it.
 		mu.Lock()
-		if in.Enrollment.Name != "d00" {
+		if asked.Enrollment.Name != "d00" {
 			if answered++; answered == 6 {
 				close(release)
 			}
 		}
 		mu.Unlock()
-		if in.Enrollment.Name == "d00" {
+		if asked.Enrollment.Name == "d00" {
 			select {
 			case <-release:
 			case <-time.After(time.Minute):
 				return contract.Result{}, fmt.Errorf("the others wait for the first")
 			}
 		}
-		if in.Enrollment.Name == "d03" {
+		if asked.Enrollment.Name == "d03" {
 			return contract.Result{},
 				refuse("d03", device.Manageable, device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "no"})
 		}
-		return contract.Result{Device: in2(in)}, nil
+		return contract.Result{Device: in(asked.Enrollment.Name, device.Manageable)}, nil
 	}}
-	out := &inOrder{}
-	a := &app{
-		stdin: strings.NewReader(""), stdout: out, stderr: out, dial: dialing(t, l),
-		now: func() time.Time { return clock }, terminal: func() bool { return false },
-	}
-	require.Equal(t, exitPartly, a.run(t.Context(), []string{"enroll", "-f", fleetFile(t, entries...)}))
+	var out bytes.Buffer // the app writes one line at a time
+	got := burnishWith(t, l, func(a *app, _ func()) { a.stdout, a.stderr = &out, &out },
+		"enroll", "-f", fleetFile(t, entries...))
+	require.Equal(t, exitPartly, got.code)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Len(t, lines, 21)
 	for i, line := range lines[:20] {
@@ -72,29 +71,6 @@ func TestEnrollFilePrintsInOrder(t *testing.T) {
 	require.Contains(t, lines[3], "burnish: enroll d03: no")
 	require.Contains(t, lines[7], "line 9: host is missing")
 	require.Contains(t, lines[20], "2 of 20 devices failed")
-}
-
-// in2 is the device that an enrollment makes.
-func in2(e contract.EnrollInput) contract.DeviceStatus {
-	return in(e.Enrollment.Name, device.Manageable)
-}
-
-// inOrder keeps what is written to stdout and stderr in one text.
-type inOrder struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (w *inOrder) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *inOrder) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
 }
 
 // A dry run asks the server, enrolls nothing, and says for each entry what would happen.

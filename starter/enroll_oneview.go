@@ -38,7 +38,8 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 	}
 	return a.devices(ctx, func(l deviceClient) error {
 		if f.appliance == "" {
-			if f.appliance, err = a.onlyAppliance(ctx, l); err != nil {
+			none := failf(device.CodeNotFound, "start one with BURNISH_ONEVIEW", "no control worker serves an appliance")
+			if f.appliance, err = a.onlyServed(ctx, l, "an appliance", "appliance", l.Appliances, none); err != nil {
 				return err
 			}
 		}
@@ -164,17 +165,17 @@ func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment
 			hardwareOf[name] = server.Hardware
 		}
 	}
-	return a.forEachDevice(len(found), parallelism, func(i int) outcome {
+	return a.forEachDevice(len(found), parallelism, false, func(i int) outcome {
 		server := found[i]
 		name := deviceName(server)
 		switch other := hardwareOf[name]; {
 		case device.SerialKey(server.Serial) == "":
-			return failed("enroll", cmp.Or(server.Name, server.Hardware), &failure{exit: exitFailed, code: device.CodeInvalid,
-				message: "the appliance has no serial number of " + server.Hardware, remedy: "refresh the server there"})
+			return failed("enroll", cmp.Or(server.Name, server.Hardware), failf(device.CodeInvalid,
+				"refresh the server there", "the appliance has no serial number of %s", server.Hardware))
 		case other != server.Hardware:
-			return failed("enroll", name, &failure{exit: exitFailed, code: device.CodeDuplicateSerial,
-				message: fmt.Sprintf("%s and %s have the same serial number %s", other, server.Hardware, server.Serial),
-				remedy:  "see both on the appliance, and enroll the right one by its NAME"})
+			return failed("enroll", name, failf(device.CodeDuplicateSerial,
+				"see both on the appliance, and enroll the right one by its NAME",
+				"%s and %s have the same serial number %s", other, server.Hardware, server.Serial))
 		}
 		in, err := f.input(like, server)
 		if err != nil {
@@ -244,28 +245,11 @@ func profileText(profile string) string {
 	return "profile " + profile
 }
 
-// onlyAppliance is the appliance that control workers serve, if there is only one.
-func (a *app) onlyAppliance(ctx context.Context, l deviceClient) (string, error) {
-	all, err := a.served(ctx, "an appliance", l.Appliances)
-	switch {
-	case err != nil:
-		return "", a.explain(ctx, l, "", err)
-	case len(all) == 0:
-		return "", &failure{exit: exitFailed, code: device.CodeNotFound, message: "no control worker serves an appliance",
-			remedy: "start one with BURNISH_ONEVIEW"}
-	case len(all) > 1:
-		return "", usagef("several appliances are served: name one of %s by --appliance", strings.Join(all, ", "))
-	}
-	return all[0], nil
-}
-
 // explainAppliance is explain for a request to an appliance's workflow.
 func (a *app) explainAppliance(ctx context.Context, l deviceClient, appliance string, err error) error {
 	if client.NotFound(err) {
-		return &failure{exit: exitFailed, code: device.CodeNotFound,
-			message: fmt.Sprintf("no control worker serves an appliance named %q", appliance),
-			remedy: "the name is that in oneview.yaml, which BURNISH_ONEVIEW names; polls that were canceled begin again " +
-				"when a control worker starts"}
+		return failf(device.CodeNotFound, "the name is that in oneview.yaml, which BURNISH_ONEVIEW names; polls that were "+
+			"canceled begin again when a control worker starts", "no control worker serves an appliance named %q", appliance)
 	}
 	return a.explain(ctx, l, "", err)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
+	"burnish/starter/internal/live"
+	"burnish/starter/internal/terminal"
 	"burnish/workflows/contract"
 )
 
@@ -23,6 +24,8 @@ const (
 	// turnHistories is how many of them the listing need not show as changed: an act may leave
 	// no trace in it.
 	turnHistories = 5
+	// keptEvents is how many events a live view keeps.
+	keptEvents = 5000
 )
 
 // deviceEvent is one event of a device's history, or of its fault.
@@ -55,13 +58,10 @@ With -o json each event is one line.`,
 		Example: `  burnish events h1_0000:01:00.0
   burnish events --host h1 --since 1h --follow`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1:
-				return usagef("takes one NAME or UUID, not %d", len(args))
-			case len(args) == 1 && selected(cmd.Flags()):
+			if len(args) == 1 && selected(cmd.Flags()) {
 				return usagef("a NAME and --%s exclude each other", strings.Join(selectorNames, "/--"))
 			}
-			return nil
+			return atMostOne("NAME or UUID")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd.Flags()); err != nil {
@@ -70,22 +70,17 @@ With -o json each event is one line.`,
 			if since < 0 {
 				return usagef("--since %s: must not be negative", since)
 			}
-			t := &eventTrail{app: a, filter: &f, known: map[string]deviceTrail{}}
-			if since > 0 {
-				t.since = a.now().Add(-since)
-			}
-			run := func(l deviceClient, name string) error {
-				t.l, t.name = l, name
-				if follow {
-					return t.follow(cmd.Context())
+			return a.withOneOrAll(cmd.Context(), args, func(l deviceClient, name string) error {
+				t := &eventTrail{app: a, l: l, name: name, filter: &f, known: map[string]deviceTrail{}}
+				if since > 0 {
+					t.since = a.now().Add(-since)
 				}
-				_, err := t.poll(cmd.Context(), true)
+				if follow {
+					return a.follow(cmd.Context(), following{open: a.opening(l), look: t.look, stopped: a.stopped})
+				}
+				_, _, err := t.look(cmd.Context(), nil, true)
 				return err
-			}
-			if len(args) == 0 {
-				return a.devices(cmd.Context(), func(l deviceClient) error { return run(l, "") })
-			}
-			return a.withDevice(cmd.Context(), args[0], run)
+			})
 		},
 	}
 	f.selectors(cmd.Flags())
@@ -94,7 +89,7 @@ With -o json each event is one line.`,
 	return cmd
 }
 
-// eventTrail prints events, each once.
+// eventTrail finds events, each once.
 type eventTrail struct {
 	*app
 	l      deviceClient
@@ -102,6 +97,8 @@ type eventTrail struct {
 	filter *filter
 	since  time.Time
 	known  map[string]deviceTrail
+
+	all []deviceEvent // for a live view
 }
 
 // deviceTrail is what is known of one device.
@@ -112,34 +109,58 @@ type deviceTrail struct {
 	fault  string
 }
 
-func (t *eventTrail) follow(parent context.Context) error {
-	ctx, cancel := t.waitLimit(parent)
-	defer cancel()
-	err := t.app.follow(ctx, pollInterval, t.noteOnce, func(first bool) (int, bool, error) {
-		listed, err := t.poll(ctx, first)
+// look shows what is new, or prints it, as far as it could be read.
+func (t *eventTrail) look(ctx context.Context, view *live.Screen, first bool) (int, bool, error) {
+	listed, events, err := t.poll(ctx, first)
+	if view != nil {
+		t.all = append(t.all, events...)
+		t.all = t.all[max(len(t.all)-keptEvents, 0):]
+		if err == nil {
+			view.Show(eventPage(t.all, t.now()))
+		}
 		return listed, false, err
-	})
-	if errors.Is(err, errStopped) {
-		return t.stopped(parent)
 	}
-	return err
+	for _, e := range events {
+		if err := t.printNext(e, func() string { return t.fold(eventLine(e) + "\n") }); err != nil {
+			return listed, false, err
+		}
+	}
+	return listed, false, err
 }
 
-// poll prints what is new.
-func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, err error) {
+// eventPage is the events in a live view, each of which opens its device.
+func eventPage(all []deviceEvent, now time.Time) live.Page {
+	p := live.Page{Time: now, Head: fmt.Sprintf("%d events", len(all)), Tail: true}
+	p.Table = terminal.NewTable(all, []terminal.Column[deviceEvent]{
+		{Title: "TIME", Keep: 95, Text: func(e deviceEvent) string { return local(e.Time) },
+			Order: func(a, b deviceEvent) int { return a.Time.Compare(b.Time) }},
+		{Title: "DEVICE", Keep: 100, Least: 16, Text: func(e deviceEvent) string { return e.Device }},
+		{Title: "EVENT", Keep: 99, Least: 12, Text: func(e deviceEvent) string { return e.Event }},
+		{Title: "FAULT", Keep: 80, Least: 8, Text: func(e deviceEvent) string { return string(e.Fault) }},
+		{Title: "BY", Keep: 70, Least: 6, Text: func(e deviceEvent) string { return byText(e.By) }},
+		{Title: "FROM", Keep: 50, Least: 6, Text: func(e deviceEvent) string { return e.From }},
+		{Title: "REASON", Keep: 60, Least: 10, Text: func(e deviceEvent) string { return e.Reason }},
+	})
+	for _, e := range all {
+		p.Keys, p.Opens = append(p.Keys, fmt.Sprint(e)), append(p.Opens, e.Device)
+	}
+	return p
+}
+
+// poll gives what is new, in the order of time.
+func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, events []deviceEvent, err error) {
 	views := []contract.DeviceStatus{{Name: t.name}}
 	if t.name == "" {
 		if views, err = t.find(ctx, t.l, t.filter); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 	asked := views
 	if !first && t.name == "" {
-		asked = t.changed(views)
+		asked = t.due(views)
 	}
 	var (
 		mu     sync.Mutex
-		events []deviceEvent
 		failed error
 	)
 	parallel(len(asked), parallelism, func(i int) {
@@ -147,7 +168,7 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, err erro
 			return
 		}
 		now := t.now()
-		v, err := t.ask(ctx, asked[i].Name)
+		v, err := t.history(ctx, asked[i].Name)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -161,48 +182,33 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, err erro
 	slices.SortFunc(events, func(a, b deviceEvent) int {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Device, b.Device))
 	})
-	for _, e := range events {
-		if err := t.printEvent(e); err != nil {
-			return len(views), err
-		}
-	}
-	if failed == nil {
-		failed = ctx.Err()
-	}
-	return len(views), failed
+	return len(views), events, cmp.Or(failed, ctx.Err())
 }
 
-// ask gives a device's history. One that a listing had runs: its workflow alone is asked.
-func (t *eventTrail) ask(ctx context.Context, name string) (contract.DeviceStatus, error) {
+// history asks for a device's history. One that a listing had runs: its workflow alone is asked.
+func (t *eventTrail) history(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	if name == t.name {
 		return t.queryDevice(ctx, t.l, name)
 	}
-	rctx, cancel := t.requestContext(ctx)
-	defer cancel()
-	v, err := t.l.Query(rctx, name)
-	switch {
-	case client.NotFound(err):
-		return v, noSuchDevice(name)
-	case err != nil:
-		return v, t.explain(ctx, t.l, name, err)
-	}
-	return v, nil
+	return t.queried(ctx, t.l, name)
 }
 
-// changed gives the devices to ask: those that the listing shows otherwise than before, and a
-// few of the others in turn.
-func (t *eventTrail) changed(views []contract.DeviceStatus) []contract.DeviceStatus {
-	same := func(v contract.DeviceStatus) bool {
-		before, ok := t.known[v.Name]
-		return ok && reflect.DeepEqual(before.listed, v)
-	}
-	changed := slices.DeleteFunc(slices.Clone(views), same)
-	others := slices.DeleteFunc(slices.Clone(views), func(v contract.DeviceStatus) bool { return !same(v) })
-	slices.SortStableFunc(others, func(a, b contract.DeviceStatus) int {
+// due gives the devices to ask, the least recently asked first: those that the listing shows otherwise
+// than before, and a few of the others.
+func (t *eventTrail) due(views []contract.DeviceStatus) []contract.DeviceStatus {
+	views = slices.Clone(views)
+	slices.SortStableFunc(views, func(a, b contract.DeviceStatus) int {
 		return t.known[a.Name].asked.Compare(t.known[b.Name].asked)
 	})
-	changed = changed[:min(len(changed), maxHistories)]
-	return append(changed, others[:min(len(others), turnHistories)]...)
+	same := 0
+	views = slices.DeleteFunc(views, func(v contract.DeviceStatus) bool {
+		if !reflect.DeepEqual(t.known[v.Name].listed, v) {
+			return false
+		}
+		same++
+		return same > turnHistories
+	})
+	return views[:min(len(views), maxHistories)]
 }
 
 // news gives the events of a device that are new, in the order of its history.
@@ -252,21 +258,8 @@ func kindOf(e contract.Event) string {
 	return "act"
 }
 
-// printEvent prints one event.
-func (t *eventTrail) printEvent(e deviceEvent) error {
-	switch t.format {
-	case formatTable:
-		return t.print(t.fold(t.eventLine(e) + "\n"))
-	case formatYAML:
-		if err := t.print("---\n"); err != nil {
-			return err
-		}
-	}
-	return encode(t.stdout, t.format, compact, e)
-}
-
 // eventLine is one event for people.
-func (t *eventTrail) eventLine(e deviceEvent) string {
+func eventLine(e deviceEvent) string {
 	text := oneLine(e.Device + ": " + e.Event)
 	if e.By != contract.ByBurnish {
 		text += oneLine(", by " + byText(e.By))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,29 +73,23 @@ func (c *chronicle) client() *fakeClient {
 // runs runs events over so many rounds.
 func (c *chronicle) runs(t *testing.T, rounds int, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	c.round, c.asked = 0, nil
-	var out, errors bytes.Buffer
-	a := &app{
-		stdout: &out, stderr: &errors, dial: dialing(t, c.client()),
-		now: func() time.Time {
+	return burnishWith(t, c.client(), func(a *app, ctrlC func()) {
+		a.now = func() time.Time {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return clock.Add(time.Duration(c.round) * time.Minute)
-		},
-		pause: func(ctx context.Context, _ time.Duration) error {
+		}
+		a.pause = func(ctx context.Context, _ time.Duration) error {
 			c.mu.Lock()
 			c.round++
 			c.mu.Unlock()
 			if c.round == rounds {
-				cancel()
+				ctrlC()
 			}
 			return ctx.Err()
-		},
-	}
-	code := a.run(ctx, append([]string{"events"}, args...))
-	return ran{code, out.String(), errors.String()}
+		}
+	}, append([]string{"events"}, args...)...)
 }
 
 func actAt(minute int, verb, by, reason string) contract.Act {

@@ -38,17 +38,100 @@ func (f *failure) Error() string {
 	return f.message + "; " + f.remedy
 }
 
-// exitOf is the exit code of a command that failed with this fault.
-func exitOf(code device.Code) int {
-	if code == device.CodeUnreachable {
-		return exitUnreachable
+// failf is the failure of what was asked for, with what to do about it.
+func failf(code device.Code, remedy, format string, args ...any) *failure {
+	exit := exitFailed
+	switch code {
+	case device.CodeUnreachable:
+		exit = exitUnreachable
+	case device.CodeTimeout:
+		exit = exitTimeout
+	case device.CodeInterrupted:
+		exit = exitInterrupted
 	}
-	return exitFailed
+	return &failure{exit: exit, code: code, message: fmt.Sprintf(format, args...), remedy: remedy}
+}
+
+// about says which device the failure is of, and its state.
+func (f *failure) about(name string, s device.State) *failure {
+	f.device, f.state = name, s
+	return f
+}
+
+// ofFault is the failure of a command because of a fault, of whatever code.
+func ofFault(fault device.Fault) *failure {
+	f := failf(fault.Code, fault.Remedy, "%s", fault.Message)
+	if f.exit != exitUnreachable {
+		f.exit = exitFailed
+	}
+	return f
+}
+
+// asFailure gives err as a failure for the operator.
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	if fault, ok := device.AsFault(err); ok {
+		return ofFault(*fault)
+	}
+	return failf(device.CodeInternal, "", "%s", err)
 }
 
 // usagef is the failure of a command line that is not valid.
 func usagef(format string, args ...any) *failure {
 	return &failure{exit: exitUsage, code: device.CodeInvalid, message: fmt.Sprintf(format, args...)}
+}
+
+// notWritten says that the output could not be written.
+func notWritten(err error) error {
+	return failf(device.CodeIO, "", "the output cannot be written: %s", err)
+}
+
+// interrupted is the failure of a command that Ctrl-C ended. It is no failure of a device: what
+// says what becomes of that.
+func interrupted(what, remedy string) *failure {
+	return failf(device.CodeInterrupted, remedy, "%s", strings.TrimSuffix("interrupted; "+what, "; "))
+}
+
+// nothingSent is what an interrupted command says that has asked for nothing yet.
+const nothingSent = "nothing was sent"
+
+// isInterrupted says that the operator ended the command. The end of a --timeout is no
+// interruption.
+func isInterrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// notAsked is the failure for a device that an interrupted command has not come to; nil if the
+// command goes on.
+func notAsked(ctx context.Context, name string) *failure {
+	if !isInterrupted(ctx) {
+		return nil
+	}
+	f := interrupted(nothingSent, "")
+	f.notAsked, f.device = true, name
+	return f
+}
+
+// unlessEnded returns do's answer, or ctx's error as soon as ctx ends: nothing else ends a read from a
+// terminal or a pipe. do is then left alone.
+func unlessEnded[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type answer struct {
+		got T
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		got, err := do()
+		answers <- answer{got, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.got, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // line is the failure as the one line of a table's error.
@@ -76,30 +159,25 @@ func (f *failure) body() *errorBody {
 		Remedy: oneLine(f.remedy), Instance: f.instance}
 }
 
-// report prints the failure on stderr. An error of that print cannot be reported.
-func (a *app) report(f *failure) {
-	a.writing.Lock()
-	defer a.writing.Unlock()
-	if a.format == formatTable {
-		_, _ = fmt.Fprintln(a.stderr, f.line())
-		return
-	}
-	_ = encode(a.stderr, a.format, compact, map[string]*errorBody{"error": f.body()})
+// report prints the failure.
+func (a *app) report(f *failure) { a.remark(f.line(), map[string]*errorBody{"error": f.body()}) }
+
+// note prints a remark beside the result.
+func (a *app) note(name, text string) {
+	line := "burnish: note: " + strings.TrimPrefix(name+": "+text, ": ")
+	a.remark(oneLine(line), map[string]string{"note": oneLine(text), "device": name})
 }
 
-// note prints a remark on stderr, beside the result. An error of that print changes no result.
-func (a *app) note(name, text string) {
+// remark prints a line for people, or an object for programs, on stderr. An error of that print cannot be
+// reported, and changes no result.
+func (a *app) remark(line string, object any) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	if a.format == formatTable {
-		head := "burnish: note: "
-		if name != "" {
-			head += name + ": "
-		}
-		_, _ = fmt.Fprintln(a.stderr, oneLine(head+text))
+		_, _ = fmt.Fprintln(a.stderr, line)
 		return
 	}
-	_ = encode(a.stderr, a.format, compact, map[string]string{"note": oneLine(text), "device": name})
+	_ = encode(a.stderr, a.format, compact, object)
 }
 
 // pollerMaxAge is the longest time between two polls of a running worker: its long poll,
@@ -109,15 +187,23 @@ const pollerMaxAge = 70 * time.Second
 // diagnosisTimeout bounds the search for the reason why a request was not answered.
 const diagnosisTimeout = 3 * time.Second
 
+// ask makes one request, about a device or, with "", about none, within --timeout. Its error is a failure
+// for the operator.
+func ask[T any](ctx context.Context, a *app, l deviceClient, name string,
+	request func(context.Context) (T, error)) (T, error) {
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	answer, err := request(rctx)
+	if err != nil {
+		return answer, a.explain(ctx, l, name, err)
+	}
+	return answer, nil
+}
+
 // explain turns the error of a request about a device into a failure for the
 // operator. parent is the command's own context; l may be nil.
 func (a *app) explain(parent context.Context, l deviceClient, name string, err error) *failure {
 	return a.explainOf(parent, l, subject{device: name}, err)
-}
-
-// explainInstance is explain for a request about an instance.
-func (a *app) explainInstance(parent context.Context, l deviceClient, instance string, err error) *failure {
-	return a.explainOf(parent, l, subject{instance: instance}, err)
 }
 
 // subject is what a request was about: a device, an instance, or neither.
@@ -134,80 +220,62 @@ func (s subject) show() string {
 	return "see burnish list"
 }
 
-// about names the failure's subject.
-func (f *failure) about(of subject) *failure {
-	f.device, f.instance = of.device, of.instance
-	return f
-}
-
 func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
 		return f
 	}
-	f = &failure{exit: exitFailed, device: of.device, instance: of.instance}
 	refusal, isRefusal := client.Fault(err)
-	unconfirmed := client.Unconfirmed(err)
+	unconfirmed, timedOut := client.Unconfirmed(err), client.TimedOut(err)
 	lost := "the connection to Temporal was lost"
 	if a.api != "" {
 		lost = "the API at " + a.api + " did not confirm it"
 	}
+	const acceptedLost = "accepted, and is still carried out; %s before the result: %s"
 	switch {
 	case isInterrupted(parent) && client.Accepted(err):
-		return interrupted("it was accepted, and goes on", of.show()).about(of)
+		f = interrupted("it was accepted, and goes on", of.show())
 	case isInterrupted(parent) && unconfirmed:
-		return interrupted(mayStill, of.show()).about(of)
+		f = interrupted(mayStill, of.show())
 	case isInterrupted(parent):
-		return interrupted("", "").about(of)
-	case client.Accepted(err) && !client.TimedOut(err):
-		f.exit, f.code = exitUnreachable, device.CodeUnreachable
-		f.message = "accepted, and is still carried out; " + lost + " before the result: " + err.Error()
-		f.remedy = of.show()
+		f = interrupted("", "")
+	case client.Accepted(err) && !timedOut:
+		f = failf(device.CodeUnreachable, of.show(), acceptedLost, lost, err)
 	case client.Ended(err):
-		f.exit, f.code = exitUnreachable, device.CodeUnreachable
-		f.message = "its workflow ended before it had answered; " + mayStill
-		f.remedy = of.show() + " before you repeat it"
-	case unconfirmed && !client.TimedOut(err):
-		f.exit, f.code = exitUnreachable, device.CodeUnreachable
-		f.message = lost + ": " + err.Error() + "; " + mayStill
-		f.remedy = of.show() + " before you repeat it"
+		f = failf(device.CodeUnreachable, of.show()+" before you repeat it",
+			"its workflow ended before it had answered; %s", mayStill)
+	case unconfirmed && !timedOut:
+		f = failf(device.CodeUnreachable, of.show()+" before you repeat it", "%s: %s; %s", lost, err, mayStill)
 	case isRefusal:
-		f.exit = exitOf(refusal.Fault.Code)
-		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
+		f = ofFault(refusal.Fault)
 		f.state = refusal.State
-		if f.device == "" {
-			f.device = refusal.Device
-			f.message = strings.TrimPrefix(f.message, f.device+": ") // where an instance names it
+		if of.device == "" {
+			of.device = refusal.Device
+			f.message = strings.TrimPrefix(f.message, of.device+": ") // where an instance names it
 		}
 	case client.NotFound(err) && of.instance != "":
-		f.code, f.message = device.CodeNotFound, "no such instance: it has no device"
-		f.remedy = "bind devices to it with burnish instance bind"
+		f = failf(device.CodeNotFound, "bind devices to it with burnish instance bind",
+			"no such instance: it has no device")
 	case client.NotFound(err) && of.device != "":
-		return noSuchDevice(of.device)
+		f = noSuchDevice(of.device)
 	case client.Accepted(err):
-		if gone := a.unanswered(parent, l); gone != nil {
-			f.exit, f.code = exitUnreachable, device.CodeUnreachable
-			f.message = "accepted, and is still carried out; " + lost + " before the result: " + gone.Error()
-			f.remedy = of.show()
-			return f
+		f = failf(device.CodeTimeout, of.show()+"; it may wait for the host's worker, or for an appliance",
+			"accepted; still running after %s", a.timeout.limit)
+		if _, gone := a.lastPoll(parent, l); gone != nil {
+			f = failf(device.CodeUnreachable, of.show(), acceptedLost, lost, gone)
 		}
-		f.exit, f.code = exitTimeout, device.CodeTimeout
-		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
-		f.remedy = of.show() + "; it may wait for the host's worker, or for an appliance"
-	case client.TimedOut(err):
-		return a.diagnoseTimeout(parent, l, of, unconfirmed)
+	case timedOut:
+		f = a.diagnoseTimeout(parent, l, of, unconfirmed)
 	default:
-		f.code, f.message = device.CodeInternal, err.Error()
+		f = failf(device.CodeInternal, "", "%s", err)
 	}
+	f.device, f.instance = of.device, of.instance
 	return f
 }
 
 // noSuchDevice says that no device of this name is enrolled.
 func noSuchDevice(name string) *failure {
-	return &failure{
-		exit: exitFailed, code: device.CodeNotFound, device: name,
-		message: "no such device", remedy: "enroll it first, or see burnish list",
-	}
+	return failf(device.CodeNotFound, "enroll it first, or see burnish list", "no such device").about(name, "")
 }
 
 // mayStill is said of every request that was sent, and that nothing proves to have no effect.
@@ -217,23 +285,22 @@ const mayStill = "the request may still be carried out"
 // gone, because no control worker polls, or because it takes longer. sent: the request
 // changes something, and the server may have it.
 func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject, sent bool) *failure {
-	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: of.device, instance: of.instance}
 	last, err := a.lastPoll(parent, l)
 	silent := fmt.Sprintf("no control worker answered on queue %s within %s", contract.Queue, a.timeout.limit)
 	check := "check with: temporal task-queue describe --task-queue " + contract.Queue
+	var f *failure
 	switch {
 	case err != nil:
-		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		server, choose := a.server()
-		f.message, f.remedy = server+" stopped answering: "+err.Error(), choose
+		f = failf(device.CodeUnreachable, choose, "%s stopped answering: %s", server, err)
 	case l == nil, of == (subject{}): // it needs no worker
-		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
+		f = failf(device.CodeTimeout, "try again with a longer --timeout", "no answer within %s", a.timeout.limit)
 	case a.now().Sub(last) > pollerMaxAge:
-		f.message = silent + ", and none polls it"
-		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and " + check
+		f = failf(device.CodeTimeout, "start burnish-worker with BURNISH_ROLE=control or all, and "+check,
+			"%s, and none polls it", silent)
 	default:
-		f.message = fmt.Sprintf("%s, though one polled it %s ago", silent, a.now().Sub(last).Round(time.Second))
-		f.remedy = of.show() + " and the worker's log, and " + check
+		f = failf(device.CodeTimeout, of.show()+" and the worker's log, and "+check, "%s, though one polled it %s ago",
+			silent, a.now().Sub(last).Round(time.Second))
 	}
 	if sent {
 		f.message += "; " + mayStill
@@ -253,12 +320,6 @@ func (a *app) lastPoll(parent context.Context, l deviceClient) (time.Time, error
 	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
 	defer cancel()
 	return l.LastPoll(ctx, contract.Queue)
-}
-
-// unanswered is the error of a server that answers nothing any more; nil if it answers.
-func (a *app) unanswered(parent context.Context, l deviceClient) error {
-	_, err := a.lastPoll(parent, l)
-	return err
 }
 
 // oneLine makes text fit for one line of a terminal: a device's own strings may contain

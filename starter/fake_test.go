@@ -24,6 +24,8 @@ var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // fakeClient answers as Temporal would; a nil function is a call that the test
 // does not expect.
 type fakeClient struct {
+	// shown is the one device, where onDescribe and onQuery are nil.
+	shown      *contract.DeviceStatus
 	onEnroll   func(contract.EnrollInput) (contract.Result, error)
 	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
 	onDescribe func(name string) (client.Execution, error)
@@ -95,10 +97,16 @@ func (f *fakeClient) Resume(_ context.Context, in contract.ResumeInput) (contrac
 }
 
 func (f *fakeClient) Describe(_ context.Context, name string) (client.Execution, error) {
+	if f.onDescribe == nil {
+		return running(*f.shown), nil
+	}
 	return f.onDescribe(name)
 }
 
 func (f *fakeClient) Query(ctx context.Context, name string) (contract.DeviceStatus, error) {
+	if f.onQuery == nil {
+		return *f.shown, nil
+	}
 	return f.onQuery(ctx, name)
 }
 
@@ -187,17 +195,26 @@ type ran struct {
 // answer there is no terminal.
 func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 	t.Helper()
+	return burnishWith(t, l, func(a *app, _ func()) {
+		a.stdin, a.terminal = strings.NewReader(answer), func() bool { return answer != "" }
+	}, args...)
+}
+
+// burnishWith runs one command line over l, in an invocation that change changes.
+func burnishWith(t *testing.T, l deviceClient, change func(a *app, ctrlC func()), args ...string) ran {
+	t.Helper()
+	ctx, ctrlC := context.WithCancel(t.Context())
+	defer ctrlC()
 	var out, errors bytes.Buffer
 	a := &app{
-		stdin: strings.NewReader(answer), stdout: &out, stderr: &errors,
-		dial:     dialing(t, l),
-		terminal: func() bool { return answer != "" },
-		now:      func() time.Time { return clock },
-		pause: func(ctx context.Context, _ time.Duration) error {
-			return ctx.Err()
-		},
+		stdin: strings.NewReader(""), stdout: &out, stderr: &errors, terminal: func() bool { return false },
+		now: func() time.Time { return clock }, getenv: func(string) string { return "" },
+		pause: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
-	code := a.run(t.Context(), args)
+	if change(a, ctrlC); a.dial == nil {
+		a.dial = dialing(t, l)
+	}
+	code := a.run(ctx, args)
 	return ran{code, out.String(), errors.String()}
 }
 
@@ -229,4 +246,17 @@ func gone() error { return serviceerror.NewNotFound("workflow not found for ID: 
 func noAnswer(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// DoInstance notes a request for an instance, and answers it.
+func (f *fakeClient) DoInstance(ctx context.Context, instance string, v contract.Verb,
+	in contract.Input) (contract.InstanceResult, error) {
+	f.mu.Lock()
+	f.sent = append(f.sent, v.Update()+" "+instance)
+	f.mu.Unlock()
+	return f.onInstance(ctx, instance, v.Update(), in)
+}
+
+func (f *fakeClient) Instance(ctx context.Context, instance string) (contract.InstanceStatus, error) {
+	return f.onShowInstance(ctx, instance)
 }

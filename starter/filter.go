@@ -23,7 +23,7 @@ type filter struct {
 	states, kinds, hosts   []string // --state, --type, --host
 	models, faults, labels []string
 	onHold                 bool
-	olderThan              span
+	olderThan              time.Duration
 	needsOperator          bool
 	awaitingCleaning       bool
 	oneTimeUse             bool
@@ -44,7 +44,8 @@ func (f *filter) selectors(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.labels, "label", nil, "`SELECTOR`: devices whose labels match: KEY=VALUE, KEY!=VALUE, KEY "+
 		"or !KEY")
 	flags.BoolVar(&f.onHold, "on-hold", false, "devices that maintain put on hold, or whose clean a runbook holds")
-	flags.Var(&f.olderThan, "older-than", "`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
+	flags.Var(valueOf("", f.setOlderThan), "older-than",
+		"`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
 	flags.BoolVar(&f.needsOperator, "needs-operator", false, "devices that need an operator")
 }
 
@@ -95,11 +96,7 @@ func (f *filter) check(flags *pflag.FlagSet) error {
 // meant, where that is near.
 func unknownValue[T ~string](flag, value string, known []T, message string) error {
 	f := usagef("--%s %q: %s", flag, value, message)
-	words := make([]string, len(known))
-	for i, k := range known {
-		words[i] = string(k)
-	}
-	if meant := spelling.Near(value, words); len(meant) > 0 {
+	if meant := spelling.Near(value, words(known)); len(meant) > 0 {
 		f.remedy = "did you mean " + strings.Join(meant[:min(3, len(meant))], " or ") + "?"
 	}
 	return f
@@ -120,7 +117,7 @@ func (f *filter) query() client.Filter {
 	return q
 }
 
-func mapped(values []string, by func(string) string) []string {
+func mapped[T any](values []T, by func(T) string) []string {
 	var out []string
 	for _, v := range values {
 		out = append(out, by(v))
@@ -155,8 +152,8 @@ func isOnHold(v contract.DeviceStatus) bool {
 func (f *filter) setNames(args []string) error {
 	for _, arg := range args {
 		if isGlob(arg) {
-			if err := checkGlob(arg); err != nil {
-				return err
+			if _, err := path.Match(arg, ""); err != nil {
+				return usagef("%q is not a valid pattern: use * for any text, ? for one character, [ab] for one of several", arg)
 			}
 			f.globs = append(f.globs, arg)
 			continue
@@ -173,14 +170,6 @@ func (f *filter) setNames(args []string) error {
 // isGlob says that an argument is a pattern of NAMEs: no NAME contains these characters.
 func isGlob(arg string) bool { return strings.ContainsAny(arg, `*?[`) }
 
-// checkGlob refuses a pattern that cannot be read.
-func checkGlob(glob string) error {
-	if _, err := path.Match(glob, ""); err != nil {
-		return usagef("%q is not a valid pattern: use * for any text, ? for one character, [ab] for one of several", glob)
-	}
-	return nil
-}
-
 // globMatches says that a NAME matches a pattern. The hosts and addresses in NAMEs are in lower
 // case, however the pattern is written.
 func globMatches(glob, name string) bool {
@@ -188,7 +177,7 @@ func globMatches(glob, name string) bool {
 		glob = strings.ToLower(glob)
 	}
 	matches, err := path.Match(glob, name)
-	return matches && err == nil // check has read the pattern
+	return matches && err == nil // setNames has read the pattern
 }
 
 // find gives the devices that match the filter. No workflow is queried, but for those that
@@ -207,13 +196,7 @@ func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.D
 
 // listed is one listing, with its failure for the operator.
 func (a *app) listed(ctx context.Context, l deviceClient, q client.Filter) ([]client.Execution, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	found, err := l.List(rctx, q)
-	if err != nil {
-		return nil, a.explain(ctx, l, "", err)
-	}
-	return found, nil
+	return ask(ctx, a, l, "", func(ctx context.Context) ([]client.Execution, error) { return l.List(ctx, q) })
 }
 
 // checkKnown refuses values that no device has. What a device that was found has is known;
@@ -261,21 +244,18 @@ func (a *app) checkKnown(ctx context.Context, l deviceClient, f *filter, found [
 
 // keepOlder keeps the devices that are in their state for longer than this. A listing says when
 // a device last changed; one that changed since is asked how long it has its state.
-func (a *app) keepOlder(ctx context.Context, l deviceClient, age span,
+func (a *app) keepOlder(ctx context.Context, l deviceClient, age time.Duration,
 	views []contract.DeviceStatus) ([]contract.DeviceStatus, error) {
 	if age == 0 {
 		return views, nil
 	}
-	before := a.now().Add(-time.Duration(age))
+	before := a.now().Add(-age)
 	keep, errs := make([]bool, len(views)), make([]error, len(views))
 	parallel(len(views), parallelism, func(i int) {
 		v := views[i]
 		if v.UpdatedAt.After(before) && v.CreatedAt.Before(before) {
-			rctx, cancel := a.requestContext(ctx)
-			defer cancel()
-			asked, err := l.Query(rctx, v.Name)
-			if err != nil {
-				errs[i] = a.explain(ctx, l, v.Name, err)
+			asked, err := a.queried(ctx, l, v.Name)
+			if errs[i] = err; err != nil {
 				return
 			}
 			// It may have left the state that the listing shows.
@@ -297,39 +277,35 @@ func (a *app) keepOlder(ctx context.Context, l deviceClient, age span,
 	return old, nil
 }
 
-// span is a length of time as a flag: Go's form, or days as 2d.
-type span time.Duration
-
-func (s *span) String() string {
-	if *s == 0 {
-		return ""
+// setOlderThan takes a length of time: Go's form, or days as 2d.
+func (f *filter) setOlderThan(text string) error {
+	hours, inDays := strings.CutSuffix(text, "d")
+	if inDays {
+		hours += "h"
 	}
-	return time.Duration(*s).String()
-}
-
-func (s *span) Type() string { return "duration" }
-
-func (s *span) Set(text string) error {
-	given := text
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		given = days + "h"
-	}
-	d, err := time.ParseDuration(given)
-	if given != text {
+	d, err := time.ParseDuration(hours)
+	if inDays {
 		d *= 24
 	}
 	if err != nil || d <= 0 {
 		return fmt.Errorf("must be a duration such as 90m, 36h or 2d")
 	}
-	*s = span(d)
+	f.olderThan = d
 	return nil
 }
 
+// words are the values of a type of words.
+func words[T ~string](values []T) []string {
+	return mapped(values, func(v T) string { return string(v) })
+}
+
 // join lists words.
-func join[T ~string](words []T) string {
-	plain := make([]string, len(words))
-	for i, w := range words {
-		plain[i] = string(w)
+func join[T ~string](values []T) string { return strings.Join(words(values), ", ") }
+
+// deref gives "" for nil.
+func deref(text *string) string {
+	if text == nil {
+		return ""
 	}
-	return strings.Join(plain, ", ")
+	return *text
 }

@@ -79,7 +79,7 @@ func (a *app) confirm(ctx context.Context, q question) error {
 	case answer == "y" || answer == "yes":
 		return nil
 	}
-	return &failure{exit: exitFailed, code: device.CodeRefused, message: "not confirmed; nothing was sent"}
+	return failf(device.CodeRefused, "", "not confirmed; nothing was sent")
 }
 
 func countOf(n int) string {
@@ -98,13 +98,7 @@ func (a *app) affected(views []contract.DeviceStatus) string {
 	inUse := func(v contract.DeviceStatus) bool { return v.InstanceUUID != nil }
 	views = slices.Clone(views)
 	slices.SortStableFunc(views, func(a, b contract.DeviceStatus) int {
-		switch {
-		case inUse(a) == inUse(b):
-			return 0
-		case inUse(a):
-			return -1
-		}
-		return 1
+		return cmp.Compare(deref(b.InstanceUUID), "") - cmp.Compare(deref(a.InstanceUUID), "")
 	})
 	head := []string{"NAME", "HOST", "STATE"}
 	instances := slices.ContainsFunc(views, inUse)
@@ -115,11 +109,7 @@ func (a *app) affected(views []contract.DeviceStatus) string {
 	for _, v := range views[:min(maxAsked, len(views))] {
 		row := []string{v.Name, v.Hostname, cmp.Or(string(v.DeviceState), "not enrolled")}
 		if instances {
-			instance := ""
-			if v.InstanceUUID != nil {
-				instance = *v.InstanceUUID
-			}
-			row = append(row, instance)
+			row = append(row, deref(v.InstanceUUID))
 		}
 		rows = append(rows, row)
 	}
@@ -148,13 +138,11 @@ func more(views []contract.DeviceStatus) string {
 // named gives the devices of these names as the server lists them; one that it does not list
 // has its name alone.
 func (a *app) named(ctx context.Context, l deviceClient, names []string) ([]contract.DeviceStatus, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
 	listed := map[string]contract.DeviceStatus{}
 	for some := range slices.Chunk(names, namesPerList) {
-		found, err := l.List(rctx, client.Filter{Names: some})
+		found, err := a.listed(ctx, l, client.Filter{Names: some})
 		if err != nil {
-			return nil, a.explain(ctx, l, "", err)
+			return nil, err
 		}
 		for _, e := range found {
 			listed[e.Name] = e.Status

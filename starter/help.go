@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"burnish/starter/internal/terminal"
 )
 
 // The groups in which the help lists the commands.
@@ -114,7 +116,7 @@ func flagTexts(flags *pflag.FlagSet) string {
 		} else {
 			line += strings.Repeat(" ", flagColumn-width)
 		}
-		for _, words := range wrapped(text, helpWidth-flagColumn) {
+		for _, words := range terminal.Wrap(text, helpWidth-flagColumn) {
 			b.WriteString(line + words + "\n")
 			line = strings.Repeat(" ", flagColumn)
 		}
@@ -140,24 +142,6 @@ func flagHead(f *pflag.Flag) (head, text string) {
 		text += " (default " + f.DefValue + ")"
 	}
 	return head, text
-}
-
-// wrapped breaks text into lines of at most width characters, where its words allow it.
-func wrapped(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
-			lines = append(lines, line)
-			line = word
-		default:
-			line += " " + word
-		}
-	}
-	return append(lines, line)
 }
 
 // helpCommand is `burnish help COMMAND`.

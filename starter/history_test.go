@@ -45,10 +45,7 @@ func TestHistoryQuotesTags(t *testing.T) {
 	for i, tag := range []string{"a b", "a\nb", "-", "\x1b[31m"} {
 		d.Bindings = append(d.Bindings, device.Binding{Number: i + 1, Instance: someInstance, Tag: tag})
 	}
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
-	}
+	l := &fakeClient{shown: &d}
 	got := burnish(t, l, "", "history", "d1")
 	for _, shown := range []string{`"a b"`, `"a\nb"`, `"-"`, `"\x1b[31m"`} {
 		require.Contains(t, got.out, "  "+shown+"  ")
@@ -57,10 +54,7 @@ func TestHistoryQuotesTags(t *testing.T) {
 
 func TestHistoryThatIsEmpty(t *testing.T) {
 	d := in("d1", device.Manageable)
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
-	}
+	l := &fakeClient{shown: &d}
 	got := burnish(t, l, "", "history", "d1")
 	require.Equal(t, ran{0, "d1, now manageable\n\nno binding yet\n\nno clean yet\n", ""}, got)
 	d.DeviceState = device.Cleaning

@@ -82,21 +82,21 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 	if len(found) == 0 && a.format == formatTable {
 		return a.print("nothing to import: every one-time-use device is enrolled\n")
 	}
-	return a.forEachDevice(len(found), parallelism, func(i int) outcome {
+	return a.forEachDevice(len(found), parallelism, false, func(i int) outcome {
 		one := found[i]
 		if one.Host == "" {
 			return done(one.Name, one.Name+": skipped: its provider's name does not have Nova's form HOST_ADDRESS")
 		}
 		if one.Enrolled != "" {
-			return failed("import", one.Name, &failure{exit: exitFailed, code: device.CodeRefused,
-				message: "it is enrolled with owner " + string(one.Enrolled) + ", and Nova has a provider for it too",
-				remedy: "once no instance uses it: burnish retire " + one.Name + " && burnish forget " + one.Name +
-					", then import it"})
+			return failed("import", one.Name, failf(device.CodeRefused, "once no instance uses it: burnish retire "+one.Name+
+				" && burnish forget "+one.Name+", then import it",
+				"it is enrolled with owner %s, and Nova has a provider for it too", one.Enrolled))
 		}
 		if one.Fault != nil {
-			return failed("import", one.Name, &failure{exit: exitFailed, code: one.Fault.Code, message: "its provider " +
-				one.Provider + " cannot be read: " + one.Fault.Message,
-				remedy: "import it once Placement answers: " + one.Fault.Remedy})
+			f := ofFault(*one.Fault)
+			f.message = "its provider " + one.Provider + " cannot be read: " + f.message
+			f.remedy = "import it once Placement answers: " + f.remedy
+			return failed("import", one.Name, f)
 		}
 		e := like
 		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
@@ -121,7 +121,9 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string) ([]contract.Candidate, error) {
 	if cloud == "" {
 		var err error
-		if cloud, err = a.onlyCloud(ctx, l); err != nil {
+		none := failf(device.CodeInventoryInvalid, "start one with BURNISH_INVENTORY=placement",
+			"no control worker serves a Placement")
+		if cloud, err = a.onlyServed(ctx, l, "a Placement", "cloud", l.Clouds, none); err != nil {
 			return nil, err
 		}
 	}
@@ -138,9 +140,8 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 		})
 		err = cmp.Or(ended, err)
 		if client.NotFound(err) {
-			return nil, &failure{exit: exitFailed, code: device.CodeNotFound,
-				message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
-				remedy:  "the name is that of OS_CLOUD there, or default"}
+			return nil, failf(device.CodeNotFound, "the name is that of OS_CLOUD there, or default",
+				"no control worker serves a cloud named %q", cloud)
 		}
 		if err != nil {
 			return nil, a.explain(ctx, l, "", err)
@@ -151,22 +152,6 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 		}
 		in.After = found.Devices[len(found.Devices)-1].Name
 	}
-}
-
-// onlyCloud is the cloud that control workers serve, if there is only one.
-func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
-	clouds, err := a.served(ctx, "a Placement", l.Clouds)
-	switch {
-	case err != nil:
-		return "", a.explain(ctx, l, "", err)
-	case len(clouds) == 0:
-		return "",
-			&failure{exit: exitFailed, code: device.CodeInventoryInvalid, message: "no control worker serves a Placement",
-				remedy: "start one with BURNISH_INVENTORY=placement"}
-	case len(clouds) > 1:
-		return "", usagef("several clouds are served: name one of %s by --cloud", strings.Join(clouds, ", "))
-	}
-	return clouds[0], nil
 }
 
 func (a *app) importCheckCommand() *cobra.Command {
@@ -196,16 +181,15 @@ func (a *app) importCheckCommand() *cobra.Command {
 				case err != nil:
 					return err
 				case len(unreadable) > 0:
-					return &failure{exit: exitFailed, code: device.CodeInventoryUnavailable,
-						message: fmt.Sprintf("%d devices are in state unknown, and the last reconciliation could not read: %s",
-							len(views), strings.Join(unreadable, "; ")),
-						remedy: "the next reconciliation tries again; see the workflow placement/<cloud> in the Web UI"}
+					return failf(device.CodeInventoryUnavailable,
+						"the next reconciliation tries again; see the workflow placement/<cloud> in the Web UI",
+						"%d devices are in state unknown, and the last reconciliation could not read: %s", len(views),
+						strings.Join(unreadable, "; "))
 				case len(views) == 0:
 					return nil
 				}
-				return &failure{exit: exitFailed, code: device.CodeRefused,
-					message: fmt.Sprintf("%d devices are in state unknown", len(views)),
-					remedy:  "see burnish show for each; the inventory must answer"}
+				return failf(device.CodeRefused, "see burnish show for each; the inventory must answer",
+					"%d devices are in state unknown", len(views))
 			})
 		},
 	}
@@ -213,16 +197,16 @@ func (a *app) importCheckCommand() *cobra.Command {
 
 // unreadable names the providers that the last reconciliation of each cloud could not read.
 func (a *app) unreadable(ctx context.Context, l deviceClient) (all []string, err error) {
-	ctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	clouds, err := l.Clouds(ctx)
+	clouds, err := ask(ctx, a, l, "", l.Clouds)
 	if err != nil {
-		return nil, a.explain(ctx, l, "", err)
+		return nil, err
 	}
 	for _, cloud := range clouds {
-		state, err := l.ReconcileState(ctx, cloud)
+		state, err := ask(ctx, a, l, "", func(ctx context.Context) (contract.InventoryReconcileState, error) {
+			return l.ReconcileState(ctx, cloud)
+		})
 		if err != nil {
-			return nil, a.explain(ctx, l, "", err)
+			return nil, err
 		}
 		for _, one := range state.Unreadable {
 			all = append(all, one.Name+" ("+one.What+")")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -106,12 +107,12 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Ve
 		inTheFile      = []string{"device", "guest", "request", "host"}
 		ofMetadataOnly = []string{"project", "address"}
 	)
-	cmd.Short, cmd.Args = v.About, oneName("UUID")
+	cmd.Args = oneName("UUID")
 	d.flags(flags, "`NAME[=TAG]`: a device, and its role in the guest; repeatable. A TAG has 1 to 60 characters, but "+
 		"no comma and no slash")
-	flags.Var(flagFunc{"key=value", d.addRequest}, "request",
+	flags.Func("request",
 		"`type=T[,count=N][,trait=HW_X]…[,vendor=V][,model=M][,tag=TAG]`: free devices, which Burnish picks, all on one "+
-			"host; repeatable, and so is trait. With live_migratable=true only such devices")
+			"host; repeatable, and so is trait. With live_migratable=true only such devices", d.addRequest)
 	flags.StringVar(&in.Host, "host", "", "`HOST`: where the requested devices are")
 	flags.StringVarP(&file, "file", "f", "", "`FILE`: YAML with devices, requests, host, project and addresses; - is "+
 		"the standard input")
@@ -126,25 +127,21 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Ve
 			"`IP`: an address of the guest, for the metadata service; repeatable")
 		inTheFile = append(inTheFile, ofMetadataOnly...)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		instance, err := instanceArg(args[0])
-		if err != nil {
-			return err
-		}
+	act := instanceAct{verb: v, past: past, domain: &domain, devices: &in.Devices}
+	act.input = func() contract.Input { return in }
+	act.read = func(ctx context.Context, _ []string) error {
 		if err := noneEmpty(flags, "host", "file", "domain", "request-id", "project", "address"); err != nil {
 			return err
 		}
 		in.Devices, in.Requests = d.devices, d.requests
 		if flags.Changed("file") {
-			for _, other := range inTheFile {
-				if flags.Changed(other) {
-					return usagef("--file and --%s exclude each other: write it in the file", other)
-				}
+			if other := firstGiven(flags, inTheFile...); other != "" {
+				return usagef("--file and --%s exclude each other: write it in the file", other)
 			}
 			if file == "-" && domain == "-" {
 				return usagef("--file and --domain cannot both be the standard input")
 			}
-			read, err := a.readInstanceFile(cmd.Context(), file)
+			read, err := a.readInstanceFile(ctx, file)
 			if err != nil {
 				return err
 			}
@@ -154,22 +151,10 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Ve
 			read.Request, read.Reason = in.Request, in.Reason
 			in = read
 		}
-		if in, err = in.Normalize(); err != nil {
-			return usagef("%s", err)
-		}
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
-		found, err := a.readDomain(cmd.Context(), domain, in.Devices)
-		if err != nil {
-			return err
-		}
-		return a.devices(cmd.Context(), func(l deviceClient) error {
-			if in.Devices, err = a.addDomain(cmd.Context(), l, found, in.Devices); err != nil {
-				return err
-			}
-			return a.actOnInstance(cmd.Context(), l, instance, past, v, in)
-		})
+		return normalized(&in)
 	}
-	return cmd
+	return a.instanceVerb(cmd, act)
 }
 
 // noneEmpty refuses flags that are given without a value.
@@ -188,7 +173,7 @@ func noneEmpty(flags *pflag.FlagSet, names ...string) error {
 
 func (a *app) instanceDetachCommand() *cobra.Command {
 	var in contract.InstanceDetachInput
-	cmd := &cobra.Command{Use: "detach UUID NAME…", Short: contract.VerbInstanceDetach.About,
+	cmd := &cobra.Command{Use: "detach UUID NAME…",
 		Long: `A device leaves the document that the guest reads before its binding ends. Remove it from
 the guest first: its data is erased.`,
 		Example: "  burnish instance detach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 h1_0000:03:00.0",
@@ -202,40 +187,26 @@ the guest first: its data is erased.`,
 			return nil
 		}}
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		instance, err := instanceArg(args[0])
-		if err != nil {
-			return err
-		}
-		in.Devices = args[1:]
-		if in, err = in.Normalize(); err != nil {
-			return usagef("%s", err)
-		}
-		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
-		return a.devices(cmd.Context(), func(l deviceClient) error {
-			past := "detached " + strings.Join(in.Devices, ", ")
-			return a.actOnInstance(cmd.Context(), l, instance, past, contract.VerbInstanceDetach, in)
-		})
+	act := instanceAct{verb: contract.VerbInstanceDetach, input: func() contract.Input { return in }}
+	act.read = func(_ context.Context, names []string) error {
+		in.Devices, in.Reason, in.Caller = names, strings.TrimSpace(in.Reason), operator()
+		return normalized(&in)
 	}
-	return cmd
+	act.saysPast = func() string { return "detached " + strings.Join(in.Devices, ", ") }
+	return a.instanceVerb(cmd, act)
 }
 
 // instanceActCommand is a command that takes nothing but the instance.
 func (a *app) instanceActCommand(cmd *cobra.Command, past string, v contract.Verb) *cobra.Command {
 	var in contract.ReasonInput
-	cmd.Short, cmd.Args = v.About, oneName("UUID")
+	cmd.Args = oneName("UUID")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		instance, err := instanceArg(args[0])
-		if err != nil {
-			return err
-		}
+	act := instanceAct{verb: v, past: past, input: func() contract.Input { return in }}
+	act.read = func(context.Context, []string) error {
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
-		return a.devices(cmd.Context(), func(l deviceClient) error {
-			return a.actOnInstance(cmd.Context(), l, instance, past, v, in)
-		})
+		return nil
 	}
-	return cmd
+	return a.instanceVerb(cmd, act)
 }
 
 func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, v contract.Verb) *cobra.Command {
@@ -245,41 +216,23 @@ func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, v contract.Ve
 		domain string
 		flags  = cmd.Flags()
 	)
-	cmd.Short, cmd.Args = v.About, oneName("UUID")
+	cmd.Args = oneName("UUID")
 	d.flags(flags, "`NAME[=TAG]`: the devices to take there: one for each of the instance's, in their order. Without "+
 		"it free ones of the same type, vendor and model are taken. The roles' tags stay; a TAG must be the same")
 	flags.StringVar(&in.To, "to", "", "`HOST`: where the instance moves")
 	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's "+
 		"addresses; - is the standard input. Of a device with --guest, that counts")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		instance, err := instanceArg(args[0])
-		if err != nil {
-			return err
-		}
+	act := instanceAct{verb: v, past: past, domain: &domain, devices: &in.Devices}
+	act.input = func() contract.Input { return in }
+	act.read = func(context.Context, []string) error {
 		if in.To == "" {
 			return usagef("--to is missing: name the host that the instance moves to")
 		}
-		if err := noneEmpty(flags, "domain"); err != nil {
-			return err
-		}
-		in.Devices = d.devices
-		if in, err = in.Normalize(); err != nil {
-			return usagef("%s", err)
-		}
-		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
-		found, err := a.readDomain(cmd.Context(), domain, in.Devices)
-		if err != nil {
-			return err
-		}
-		return a.devices(cmd.Context(), func(l deviceClient) error {
-			if in.Devices, err = a.addDomain(cmd.Context(), l, found, in.Devices); err != nil {
-				return err
-			}
-			return a.actOnInstance(cmd.Context(), l, instance, past, v, in)
-		})
+		in.Devices, in.Reason, in.Caller = d.devices, strings.TrimSpace(in.Reason), operator()
+		return cmp.Or(noneEmpty(flags, "domain"), normalized(&in))
 	}
-	return cmd
+	return a.instanceVerb(cmd, act)
 }
 
 func (a *app) instanceSchemaCommand() *cobra.Command {
@@ -304,17 +257,67 @@ func instanceArg(given string) (string, error) {
 	return id, nil
 }
 
-// actOnInstance sends one request to an instance, and prints its answer.
-func (a *app) actOnInstance(
-	ctx context.Context, l deviceClient, instance, past string, v contract.Verb, in contract.Input,
-) error {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	result, err := l.DoInstance(rctx, instance, v, in)
-	if err != nil {
-		return a.explainInstance(ctx, l, instance, err)
+// instanceAct is what a command asks an instance for.
+type instanceAct struct {
+	verb contract.Verb
+	// past is what was done, or saysPast says it; "" where the instance's phase does.
+	past     string
+	saysPast func() string
+	// read reads the arguments behind the UUID, and checks the flags; input is then what is sent.
+	read  func(ctx context.Context, args []string) error
+	input func() contract.Input
+	// domain is the file of a domain that says where the guest finds the devices; nil: none does.
+	domain  *string
+	devices *[]contract.DeviceChoice
+}
+
+// instanceVerb has a command ask an instance, and print its answer.
+func (a *app) instanceVerb(cmd *cobra.Command, act instanceAct) *cobra.Command {
+	cmd.Short = act.verb.About
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		instance, err := instanceArg(args[0])
+		if err != nil {
+			return err
+		}
+		if err := act.read(ctx, args[1:]); err != nil {
+			return err
+		}
+		var found map[string][]contract.GuestAddress
+		if act.domain != nil {
+			if found, err = a.readDomain(ctx, *act.domain, *act.devices); err != nil {
+				return err
+			}
+		}
+		return a.devices(ctx, func(l deviceClient) error {
+			if found != nil {
+				if err := a.addDomain(ctx, l, found, *act.devices); err != nil {
+					return err
+				}
+			}
+			rctx, cancel := a.requestContext(ctx)
+			defer cancel()
+			result, err := l.DoInstance(rctx, instance, act.verb, act.input())
+			if err != nil {
+				return a.explainOf(ctx, l, subject{instance: instance}, err)
+			}
+			if act.saysPast != nil {
+				act.past = act.saysPast()
+			}
+			return a.emit(result, func() string { return instanceLine(instance, act.past, result) + "\n" })
+		})
 	}
-	return a.emit(result, func() string { return instanceLine(instance, past, result) + "\n" })
+	return cmd
+}
+
+// normalized puts an input into its one form.
+func normalized[I interface{ Normalize() (I, error) }](in *I) error {
+	checked, err := (*in).Normalize()
+	if err != nil {
+		return usagef("%s", err)
+	}
+	*in = checked
+	return nil
 }
 
 // instanceLine is the result of a request in one line. past is what was done; "" where the

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,25 +26,16 @@ func (a *app) instanceShowCommand() *cobra.Command {
 				return err
 			}
 			return a.devices(cmd.Context(), func(l deviceClient) error {
-				s, err := a.instanceStatus(cmd.Context(), l, instance)
+				ctx, cancel := a.requestContext(cmd.Context())
+				defer cancel()
+				s, err := l.Instance(ctx, instance)
 				if err != nil {
-					return err
+					return a.explainOf(cmd.Context(), l, subject{instance: instance}, err)
 				}
 				return a.emit(s, func() string { return a.instanceTable(s) })
 			})
 		},
 	}
-}
-
-// instanceStatus asks an instance for its status.
-func (a *app) instanceStatus(ctx context.Context, l deviceClient, instance string) (contract.InstanceStatus, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	s, err := l.Instance(rctx, instance)
-	if err != nil {
-		return s, a.explainInstance(ctx, l, instance, err)
-	}
-	return s, nil
 }
 
 // instanceTable is one instance for people: what does not apply is left out.
@@ -133,10 +123,8 @@ func guestText(guest []contract.GuestAddress) string {
 func leftOut(devices []contract.HeldDevice) (lines []string) {
 	for _, d := range devices {
 		if len(metadata.New(contract.InstanceStatus{Devices: []contract.HeldDevice{d}}).Devices) == 0 {
-			lines =
-				append(lines,
-					oneLine(d.Name+" is not in the guest's document: its MAC is not known; the driver reports none, or the host "+
-						"has not seen it yet"))
+			lines = append(lines, oneLine(d.Name+" is not in the guest's document: its MAC is not known; the driver reports "+
+				"none, or the host has not seen it yet"))
 		}
 	}
 	return lines

@@ -34,33 +34,29 @@ type interruption struct {
 
 func (i interruption) burnish(t *testing.T, args ...string) ran {
 	t.Helper()
-	ctx, ctrlC := context.WithCancel(t.Context())
-	t.Cleanup(ctrlC)
-	var out bytes.Buffer
-	errs := &listener{heard: func(text string) {
-		if i.asked != nil {
-			i.asked(text, ctrlC)
-		}
-	}}
-	a := &app{
-		stdin: i.stdin, stdout: &out, stderr: errs,
-		dial: func(context.Context) (deviceClient, error) {
+	var errs *listener
+	got := burnishWith(t, i.l, func(a *app, ctrlC func()) {
+		errs = &listener{heard: func(text string) {
+			if i.asked != nil {
+				i.asked(text, ctrlC)
+			}
+		}}
+		a.stdin, a.stderr, a.terminal = i.stdin, errs, func() bool { return true }
+		a.dial = func(context.Context) (deviceClient, error) {
 			if i.dialed != nil {
 				i.dialed(ctrlC)
 			}
 			return i.l, nil
-		},
-		terminal: func() bool { return true },
-		now:      func() time.Time { return clock },
-		pause: func(ctx context.Context, _ time.Duration) error {
+		}
+		a.pause = func(ctx context.Context, _ time.Duration) error {
 			if i.paused != nil {
 				i.paused(ctrlC)
 			}
 			return ctx.Err()
-		},
-	}
-	code := a.run(ctx, args)
-	return ran{code, out.String(), errs.String()}
+		}
+	}, args...)
+	got.errors = errs.String()
+	return got
 }
 
 // listener is a writer that others listen to.
@@ -192,16 +188,15 @@ func TestInterruptedRead(t *testing.T) {
 		{"enroll", "-f", "-"}, {"enroll", "-f", fifo}, {"plan", "--identify", "-"}, {"instance", "bind", someInstance, "-f", "-"},
 	} {
 		t.Run(strings.Join(args[:2], " ")+" "+filepath.Base(args[len(args)-1]), func(t *testing.T) {
-			ctx, ctrlC := context.WithCancel(t.Context())
-			defer ctrlC()
-			var out, errs bytes.Buffer
-			a := &app{stdin: &first{Reader: stdin, read: ctrlC}, stdout: &out, stderr: &errs, now: time.Now}
-			if args[len(args)-1] == fifo {
-				time.AfterFunc(time.Millisecond, ctrlC)
-			}
-			require.Equal(t, exitInterrupted, a.run(ctx, args))
-			require.Contains(t, errs.String(), ": interrupted; nothing was sent\n")
-			require.Empty(t, out.String())
+			got := burnishWith(t, nil, func(a *app, ctrlC func()) {
+				a.stdin = &first{Reader: stdin, read: ctrlC}
+				if args[len(args)-1] == fifo {
+					time.AfterFunc(time.Millisecond, ctrlC)
+				}
+			}, args...)
+			require.Equal(t, exitInterrupted, got.code)
+			require.Contains(t, got.errors, ": interrupted; nothing was sent\n")
+			require.Empty(t, got.out)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,19 +27,12 @@ func inWindow(t *testing.T, l deviceClient, width int, args ...string) ran {
 
 func inColor(t *testing.T, l deviceClient, width int, env map[string]string, args ...string) ran {
 	t.Helper()
-	var out, errors bytes.Buffer
-	a := &app{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &errors, dial: dialing(t, l),
-		terminal: func() bool { return false },
-		getenv:   func(key string) string { return env[key] },
-		now:      func() time.Time { return clock },
-		pause:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	}
-	if width > 0 {
-		a.window = func() int { return width }
-	}
-	code := a.run(t.Context(), args)
-	return ran{code, out.String(), errors.String()}
+	return burnishWith(t, l, func(a *app, _ func()) {
+		a.getenv = func(key string) string { return env[key] }
+		if width > 0 {
+			a.window = func() int { return width }
+		}
+	}, args...)
 }
 
 // listed is a client with the example devices and a few more.
@@ -157,8 +149,6 @@ func TestOtherCommandsHaveThreeFormats(t *testing.T) {
 }
 
 func TestListWatch(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	round := 0
 	away := serviceerror.NewUnavailable("closing")
 	l := &fakeClient{onList: func(string) ([]client.Execution, error) {
@@ -180,19 +170,14 @@ func TestListWatch(t *testing.T) {
 	}}
 	watch := func(args ...string) ran {
 		round = 0
-		ctx, cancel = context.WithCancel(t.Context())
-		var out, errors bytes.Buffer
-		a := &app{
-			stdout: &out, stderr: &errors, dial: dialing(t, l), now: func() time.Time { return clock },
-			pause: func(ctx context.Context, _ time.Duration) error {
+		return burnishWith(t, l, func(a *app, ctrlC func()) {
+			a.pause = func(ctx context.Context, _ time.Duration) error {
 				if round++; round == 6 {
-					cancel()
+					ctrlC()
 				}
 				return ctx.Err()
-			},
-		}
-		code := a.run(ctx, append([]string{"list", "--watch"}, args...))
-		return ran{code, out.String(), errors.String()}
+			}
+		}, append([]string{"list", "--watch"}, args...)...)
 	}
 	got := watch("--columns", "name,state,fault")
 	require.Equal(t, exitInterrupted, got.code)
@@ -209,27 +194,6 @@ func TestListWatch(t *testing.T) {
 	}
 	require.Equal(t, "d1 cleaning;d2 available;d1 error;", states)
 	require.Equal(t, 3, strings.Count(watch("-o", "yaml").out, "---\n"))
-}
-
-// A listing of 600 devices costs one request, and little besides.
-func TestListOfManyDevices(t *testing.T) {
-	l := bigFleet(func() time.Time { return clock })
-	asked := 0
-	list := l.onList
-	l.onList = func(query string) ([]client.Execution, error) {
-		asked++
-		return list(query)
-	}
-	for _, args := range [][]string{{"list"}, {"list", "-o", "wide", "--sort-by", "age"}, {"list", "-o", "json"}} {
-		asked = 0
-		began := time.Now()
-		got := inWindow(t, l, 120, args...)
-		require.Equal(t, exitOK, got.code)
-		// Far more than it takes on an idle machine, and far less than one request a device.
-		require.Less(t, time.Since(began), 30*time.Second)
-		require.Equal(t, 1, asked)
-		require.Equal(t, 600, strings.Count(got.out, "_0000:"))
-	}
 }
 
 // No command's table leaves a narrow terminal, and none of its words is missing then.

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"google.golang.org/grpc/grpclog"
 
 	"burnish/internal/config"
-	"burnish/starter/internal/terminal"
 )
 
 // version is set by the build.
@@ -50,13 +50,13 @@ func newApp() *app {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		api:      os.Getenv(config.VarAPI),
 		getenv:   os.Getenv,
-		terminal: func() bool { return isTerminal(os.Stdin) },
+		terminal: func() bool { return term.IsTerminal(os.Stdin.Fd()) },
 		now:      time.Now,
 		pause:    pause,
 	}
-	if isTerminal(os.Stdout) {
+	if term.IsTerminal(os.Stdout.Fd()) {
 		a.window = func() int {
-			width, _, _ := terminal.Size(os.Stdout) // 0: not known
+			width, _, _ := term.GetSize(os.Stdout.Fd()) // 0: not known
 			return width
 		}
 		if os.Getenv("TERM") != "dumb" {
@@ -74,15 +74,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// isTerminal says whether a person can be asked: a character device other than
-// the null device.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err == nil && !os.SameFile(info, null)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -31,13 +30,15 @@ same help as --help shows. DIR is created if it does not exist.`,
 				err = doc.GenManTree(cmd.Root(), header, args[0])
 			}
 			if err != nil {
-				return &failure{exit: exitFailed, code: device.CodeIO, message: err.Error()}
+				return failf(device.CodeIO, "", "%s", err)
 			}
-			pages, err := filepath.Glob(filepath.Join(args[0], "burnish*.1"))
-			if err != nil {
-				return &failure{exit: exitFailed, code: device.CodeIO, message: err.Error()}
-			}
-			return a.print(fmt.Sprintf("%d pages written to %s\n", len(pages), oneLine(args[0])))
+			pages := 0
+			eachCommand(cmd.Root(), func(c *cobra.Command) {
+				if c.IsAvailableCommand() {
+					pages++
+				}
+			})
+			return a.print(fmt.Sprintf("%d pages written to %s\n", pages, oneLine(args[0])))
 		},
 	}
 }

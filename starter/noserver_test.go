@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -69,14 +68,11 @@ func askServer(t *testing.T, more []string, check func(t *testing.T, cmd string,
 // askWith runs a command with a connection that connect makes.
 func askWith(t *testing.T, connect func(*app, context.Context) (deviceClient, error), args []string) ran {
 	t.Helper()
-	var out, errs bytes.Buffer
-	a := &app{
-		stdin: strings.NewReader("y\n"), stdout: &out, stderr: &errs, getenv: func(string) string { return "" },
-		terminal: func() bool { return true }, now: time.Now, pause: pause,
-	}
-	a.dial = func(ctx context.Context) (deviceClient, error) { return connect(a, ctx) }
-	code := a.run(t.Context(), args)
-	return ran{code, out.String(), errs.String()}
+	return burnishWith(t, nil, func(a *app, _ func()) {
+		a.stdin, a.terminal = strings.NewReader("y\n"), func() bool { return true }
+		a.getenv, a.now, a.pause = func(string) string { return "" }, time.Now, pause
+		a.dial = func(ctx context.Context) (deviceClient, error) { return connect(a, ctx) }
+	}, args...)
 }
 
 // Without a server each command ends with exit code 5 and one line, which names the address and

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
-	"burnish/internal/doctor"
 	"burnish/workflows/contract"
 )
 
@@ -34,12 +33,7 @@ failed. Without APPLIANCE all are listed that a control worker polls, one a line
 A round now, by Temporal's own command line:
   temporal workflow signal --workflow-id oneview/APPLIANCE --name look_now`,
 		Example: "  burnish oneview status rack1",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("takes one APPLIANCE, not %d", len(args))
-			}
-			return nil
-		},
+		Args:    atMostOne("APPLIANCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.devices(cmd.Context(), func(l deviceClient) error {
 				if len(args) == 1 {
@@ -111,11 +105,9 @@ func timeOrNil(t time.Time) *time.Time {
 
 // allPolls shows all appliances that have a workflow.
 func (a *app) allPolls(ctx context.Context, l deviceClient) error {
-	lctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	names, err := l.Appliances(lctx)
+	names, err := ask(ctx, a, l, "", l.Appliances)
 	if err != nil {
-		return a.explain(ctx, l, "", err)
+		return err
 	}
 	all := make([]applianceStatus, 0, len(names))
 	for _, name := range names {
@@ -185,31 +177,4 @@ func (s applianceStatus) table(a *app) string {
 		rows = append(rows, []string{"problem", m.Name + ": " + m.What})
 	}
 	return a.pairs(rows)
-}
-
-// checkPolls reports the polls of each appliance.
-func (a *app) checkPolls(ctx context.Context, f *doctor.Findings, l deviceClient) {
-	const check = "polls"
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	names, err := l.Appliances(ctx)
-	if err != nil {
-		return // the connection has a check of its own
-	}
-	for _, name := range names {
-		s, err := l.OneViewState(ctx, name)
-		switch {
-		case err != nil:
-			f.Warn(check, "start a control worker", "%s: its workflow does not answer: %s", name, err)
-		case s.NeedsOperator && s.Fault != nil:
-			f.Warn(check, s.Fault.Remedy, "%s: no good round since %s: %s", name, local(s.Failing), s.Fault.Message)
-		case s.Interval == 0:
-			f.OK(check, "%s: off", name)
-		case s.LastGood.IsZero():
-			f.OK(check, "%s: no good round yet", name)
-		default:
-			f.OK(check, "%s: last good round %s ago, %d devices, %d failed", name, age(a.now(), s.LastGood), s.Last.Devices,
-				s.Last.Failed)
-		}
-	}
 }

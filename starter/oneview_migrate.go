@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,15 +61,9 @@ Without --timeout it waits 15m for each device; one that takes longer goes on.`,
 			case appliance != "" && len(args) > 0:
 				return usagef("NAMEs and --appliance exclude each other")
 			}
-			var names []string
-			for _, arg := range args {
-				name, err := canonical(arg)
-				if err != nil {
-					return err
-				}
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
+			names, err := canonicalNames(args)
+			if err != nil {
+				return err
 			}
 			if !a.timeout.given {
 				a.timeout.limit = migrateTimeout
@@ -110,7 +103,7 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 			return err
 		}
 	}
-	return a.forEachDevice(len(names), parallelism, func(i int) outcome {
+	return a.forEachDevice(len(names), parallelism, false, func(i int) outcome {
 		result, err := a.migrateOne(ctx, l, names[i], reason, c.dryRun)
 		if err != nil {
 			return failed("oneview migrate", names[i], err)
@@ -130,11 +123,9 @@ func ofAppliance(appliance string) string {
 // preallocated are the names of the devices of an appliance, or of all, that are
 // pre-allocated.
 func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string) ([]string, error) {
-	lctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	found, err := l.List(lctx, client.Filter{Types: []string{contract.TypeNode}, NotState: device.Retired})
+	found, err := a.listed(ctx, l, client.Filter{Types: []string{contract.TypeNode}, NotState: device.Retired})
 	if err != nil {
-		return nil, a.explain(ctx, l, "", err)
+		return nil, err
 	}
 	var names []string
 	for _, e := range found {
@@ -155,13 +146,11 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason strin
 	case err != nil:
 		return outcome{}, err
 	case silent != "":
-		return outcome{}, &failure{exit: exitTimeout, code: device.CodeTimeout, state: v.DeviceState,
-			message: "no control worker answered; nothing was sent",
-			remedy:  "start burnish-worker with BURNISH_ROLE=control or all"}
-	}
-	if v.Pool == nil {
-		return outcome{}, &failure{exit: exitFailed, code: device.CodeRefused, state: v.DeviceState,
-			message: "it is in no pool", remedy: "see server_hardware_uri of burnish enroll --help"}
+		return outcome{}, failf(device.CodeTimeout, "start burnish-worker with BURNISH_ROLE=control or all",
+			"no control worker answered; nothing was sent").about(name, v.DeviceState)
+	case v.Pool == nil:
+		return outcome{}, failf(device.CodeRefused, "see server_hardware_uri of burnish enroll --help", "it is in no pool").
+			about(name, v.DeviceState)
 	}
 	report := migrationOf(v)
 	if migrated(*v.Pool) {

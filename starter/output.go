@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"regexp"
 	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"burnish/starter/internal/terminal"
 )
@@ -20,72 +23,29 @@ const (
 	formatYAML  format = "yaml"
 )
 
-// String gives the format's name.
-func (f *format) String() string { return string(*f) }
+var formats = []format{formatTable, formatJSON, formatYAML}
 
-// Type names the flag's value.
-func (f *format) Type() string { return "format" }
+// colorMode is the value of --color: when the output is colored.
+type colorMode string
 
-// Set takes one of the three names.
-func (f *format) Set(s string) error {
-	switch g := format(s); g {
-	case formatTable, formatJSON, formatYAML:
-		*f = g
-		return nil
-	}
-	return fmt.Errorf("must be one of table, json, yaml")
-}
+// The modes. colorAuto colors what goes to a terminal that knows colors, unless NO_COLOR is set.
+const (
+	colorAuto   colorMode = "auto"
+	colorAlways colorMode = "always"
+	colorNever  colorMode = "never"
+)
+
+var colorModes = []colorMode{colorAuto, colorAlways, colorNever}
 
 // formatOf finds -o in a command line that could not be parsed.
 func formatOf(args []string, found format) format {
-	for i, arg := range args {
-		value := ""
-		switch {
-		case arg == "--":
-			return found
-		case arg == "-o" || arg == "--output":
-			if i+1 < len(args) {
-				value = args[i+1]
-			}
-		case strings.HasPrefix(arg, "--output="):
-			value = strings.TrimPrefix(arg, "--output=")
-		case strings.HasPrefix(arg, "-o"):
-			value = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
-		}
-		var f format
-		if value != "" && f.Set(value) == nil {
-			found = f
-		}
-	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.Usage = func() {}
+	text := flags.StringP("output", "o", "", "")
+	_ = flags.Parse(args)             // as far as it can be read
+	_ = oneOf(&found, *text, formats) // what is none changes nothing
 	return found
-}
-
-// defaultTimeout is the default limit of a request.
-const defaultTimeout = 30 * time.Second
-
-// timeout is --timeout: more than zero.
-type timeout struct {
-	limit time.Duration
-	given bool
-}
-
-// String gives the limit.
-func (t *timeout) String() string { return t.limit.String() }
-
-// Type names the flag's value.
-func (t *timeout) Type() string { return "duration" }
-
-// Set takes a duration of more than zero.
-func (t *timeout) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("must be a duration such as 30s or 5m")
-	}
-	if d <= 0 {
-		return fmt.Errorf("must be more than zero")
-	}
-	t.limit, t.given = d, true
-	return nil
 }
 
 // encode writes v as JSON with the indent given, or as YAML by the same tags.
@@ -145,4 +105,67 @@ func yes(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// palette says whether the output is colored.
+func (a *app) palette() terminal.Palette {
+	switch a.color {
+	case colorAlways:
+		return true
+	case colorNever:
+		return false
+	}
+	return terminal.Palette(a.window != nil && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb")
+}
+
+// width is the width of the terminal that the output goes to; 0 if it goes elsewhere, or the
+// width is not known.
+func (a *app) width() int {
+	if a.window == nil {
+		return 0
+	}
+	return a.window()
+}
+
+// columns aligns rows of cells, the titles first; an empty cell becomes a dash. On a terminal
+// the cells wrap, and where that is not enough each row becomes a block of lines.
+func (a *app) columns(rows [][]string) string {
+	return terminal.Sheet(rows, a.width(), a.palette())
+}
+
+// pairs aligns keys and values.
+func (a *app) pairs(rows [][]string) string {
+	return terminal.Pairs(rows, a.width(), a.palette())
+}
+
+// fold wraps lines that are longer than the terminal is wide.
+func (a *app) fold(text string) string { return terminal.Fold(text, a.width()) }
+
+// toYAML writes JSON, which is YAML too, as block YAML, keys in the same order.
+func toYAML(data []byte) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	unstyled(&document)
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&document); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
+
+// ofYAML11 is text that readers of YAML 1.1 take for a boolean or a number to the base 60.
+var ofYAML11 = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
+
+// unstyled takes from a node and those below it how they were written, the quotes of such text apart.
+func unstyled(n *yaml.Node) {
+	if !ofYAML11.MatchString(n.Value) {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		unstyled(child)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -63,10 +62,7 @@ func TestOverrideIsShown(t *testing.T) {
 	v.Override = &contract.StatusOverride{Approved: &done,
 		Pending: &contract.Override{ID: "x2", Reason: "again", RequestedBy: "carol", RequestedAt: clock, ExpiresAt: clock.Add(time.Hour)}}
 	v.Cleans = []contract.CleanSummary{{Number: 4, Outcome: "overridden", Override: &done}}
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-	}
+	l := &fakeClient{shown: &v}
 	by := "override requested by alice on 2026-03-01 13:00:00 CET, approved by bob on 2026-03-01 13:01:00 CET, reason: " +
 		"capacity"
 	shown := burnish(t, l, "", "show", "d1").out

@@ -49,18 +49,12 @@ it prints the reason; the exit code is 0.`,
 		Example: `  burnish plan h1_0000:01:00.0
   nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
   burnish plan --fleet --policy new.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("takes one NAME or UUID, not %d", len(args))
-			}
-			return nil
-		},
+		Args: atMostOne("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				for _, other := range []string{"fleet", "policy", "identify", "action", "strategy", "spec", "namespaces"} {
-					if cmd.Flags().Changed(other) {
-						return usagef("NAME and --%s exclude each other", other)
-					}
+				other := firstGiven(cmd.Flags(), "fleet", "policy", "identify", "action", "strategy", "spec", "namespaces")
+				if other != "" {
+					return usagef("NAME and --%s exclude each other", other)
 				}
 				in, err := c.input(cmd.Flags())
 				if err != nil {
@@ -70,16 +64,13 @@ it prints the reason; the exit code is 0.`,
 					return a.planDevice(cmd.Context(), l, name, in)
 				})
 			}
-			for _, other := range []string{"steps", "arg", "runbook"} {
-				if cmd.Flags().Changed(other) {
-					return usagef("--%s goes with NAME", other)
-				}
+			if other := firstGiven(cmd.Flags(), "steps", "arg", "runbook"); other != "" {
+				return usagef("--%s goes with NAME", other)
 			}
 			if fleet {
-				for _, other := range []string{"identify", "action", "strategy", "spec", "namespaces"} {
-					if cmd.Flags().Changed(other) {
-						return usagef("--fleet and --%s exclude each other: write the policy in a file", other)
-					}
+				other := firstGiven(cmd.Flags(), "identify", "action", "strategy", "spec", "namespaces")
+				if other != "" {
+					return usagef("--fleet and --%s exclude each other: write the policy in a file", other)
 				}
 				if cmd.Flags().Changed("policy") && policy == "" {
 					return usagef("--policy is empty")

@@ -29,23 +29,14 @@ type stepForecast struct {
 // planDevice shows what a clean of one device would do, by the policy of the control worker
 // that answers. It changes nothing.
 func (a *app) planDevice(ctx context.Context, l deviceClient, name string, in contract.CleanInput) error {
-	v, err := a.queryDevice(ctx, l, name)
+	v, plan, found, err := a.planned(ctx, l, name, in)
 	if err != nil {
 		return err
 	}
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	plan, err := l.Validate(rctx, name, in)
-	if err != nil {
-		return a.explain(ctx, l, name, err)
-	}
 	if f := plan.Fault; f != nil {
-		return &failure{exit: exitFailed, code: f.Code, device: name, message: "no clean is possible: " + f.Message,
-			remedy: f.Remedy, state: v.DeviceState}
-	}
-	found, err := l.Discovery(rctx, name)
-	if err != nil {
-		return a.explain(ctx, l, name, err)
+		g := ofFault(*f).about(name, v.DeviceState)
+		g.message = "no clean is possible: " + g.message
+		return g
 	}
 	f := forecast(plan, v.Cleans, found)
 	return a.emit(f, func() string { return f.table(a) })

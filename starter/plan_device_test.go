@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -31,8 +29,7 @@ func TestPlanOfADevice(t *testing.T) {
 		{Step: "pci_reset", Interface: "power", Phase: "restore"},
 	}}
 	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
+		shown:      &v,
 		onValidate: func(_ string, in contract.CleanInput) (contract.CleanPlan, error) { asked = in; return plan, nil },
 		onFacts: func(string) (contract.DiscoveryResult, error) {
 			return contract.DiscoveryResult{Estimates: map[device.Operation]time.Duration{"crypto_erase": 90 * time.Second}}, nil

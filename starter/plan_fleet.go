@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -129,8 +130,8 @@ func (f fleetPlan) table(a *app) string {
 	rows := [][]string{{"NAME", "STATE", "METHOD", "STEPS", "CHANGES", "REASON"}}
 	for _, d := range f.Devices {
 		rows = append(rows, []string{
-			d.Name, string(d.State), fromTo(orNone(string(d.Operation)), orNone(string(d.NewOperation))),
-			fromTo(orNone(strings.Join(d.Steps, ",")), orNone(strings.Join(d.NewSteps, ","))), yes(d.Changes), d.Reason,
+			d.Name, string(d.State), fromTo(string(d.Operation), string(d.NewOperation)),
+			fromTo(strings.Join(d.Steps, ","), strings.Join(d.NewSteps, ",")), yes(d.Changes), d.Reason,
 		})
 	}
 	return a.columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
@@ -138,15 +139,9 @@ func (f fleetPlan) table(a *app) string {
 
 // fromTo gives both values if they differ.
 func fromTo(now, then string) string {
+	now, then = cmp.Or(now, "none"), cmp.Or(then, "none")
 	if now == then {
 		return now
 	}
 	return now + " → " + then
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }

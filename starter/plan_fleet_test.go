@@ -7,17 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
-	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -226,44 +219,4 @@ func TestFleetWithAnInvalidPolicy(t *testing.T) {
 		require.Equal(t, exitUsage, burnish(t, nil, "", append([]string{"plan", "--fleet"}, args...)...).code, args)
 	}
 	require.Equal(t, exitUsage, burnish(t, nil, "", "plan", "--policy", "x").code)
-}
-
-// TestPlanFleetOnlyReads runs the command over Temporal's client, which fails the test at
-// any call that is not a listing or a query.
-func TestPlanFleetOnlyReads(t *testing.T) {
-	c := &mocks.Client{}
-	payload := func(v any) *commonpb.Payload {
-		p, err := converter.GetDefaultDataConverter().ToPayload(v)
-		require.NoError(t, err)
-		return p
-	}
-	var calls []string
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(mock.Arguments) { calls = append(calls, "list") }).Return(
-		&workflowservice.ListWorkflowExecutionsResponse{Executions: []*workflowpb.WorkflowExecutionInfo{
-			{
-				Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID("d1")},
-				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{"DeviceState": payload("available")}},
-				Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{
-					contract.MemoStatus: payload(contract.StatusMemo{Name: "d1", Operation: device.CryptoErase}),
-				}},
-			},
-		}}, nil)
-	value := &mocks.Value{}
-	value.On("Get", mock.Anything).Run(func(args mock.Arguments) {
-		text, err := converter.GetDefaultDataConverter().ToPayload(contract.DiscoveryResult{
-			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole,
-			Steps: steps.All().Versions(),
-		})
-		require.NoError(t, err)
-		require.NoError(t, converter.GetDefaultDataConverter().FromPayload(text, args.Get(0)))
-	}).Return(nil)
-	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDiscovery).
-		Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
-	c.On("Close").Return()
-	l := connection{client.New(c), &config.Connection{Client: c}}
-	got := burnish(t, l, "", "plan", "--fleet", "-o", "json")
-	require.Equal(t, exitOK, got.code, got.errors)
-	require.Equal(t, []string{"list", "query"}, calls)
-	require.Contains(t, got.out, `"new_operation": "write_zeroes"`)
-	c.AssertExpectations(t)
 }

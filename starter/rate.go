@@ -13,60 +13,50 @@ const rateWindow = 30 * time.Second
 // rateEstimator measures one device's running step by its heartbeats. It counts the step's
 // own running time, so that a wait for a slot or for a host slows nothing down.
 type rateEstimator struct {
-	step      string
-	samples   []sample // the newest last
+	beats     []contract.Progress // the newest last
 	sampledAt time.Time
-}
-
-// sample is one heartbeat.
-type sample struct {
-	done, total int64
-	runTime     time.Duration
 }
 
 // add takes a heartbeat that was received at now. One that is behind the last starts a new
 // measurement: it is of another step, or of the same one after a crash.
-func (m *rateEstimator) add(beat contract.Progress, now time.Time) {
-	next := sample{beat.Offset, beat.Size, beat.RunTime}
-	if n := len(m.samples); n > 0 {
-		last := m.samples[n-1]
-		if m.step == beat.Step && last == next {
+func (m *rateEstimator) add(next contract.Progress, now time.Time) {
+	if n := len(m.beats); n > 0 {
+		last := m.beats[n-1]
+		if last.Step == next.Step && last.Offset == next.Offset && last.RunTime == next.RunTime && last.Size == next.Size {
 			return
 		}
-		if m.step != beat.Step || next.done < last.done || next.runTime < last.runTime {
-			m.samples = nil
+		if last.Step != next.Step || next.Offset < last.Offset || next.RunTime < last.RunTime {
+			m.beats = nil
 		}
 	}
-	m.step, m.sampledAt = beat.Step, now
-	m.samples = append(m.samples, next)
-	for len(m.samples) > 2 && next.runTime-m.samples[1].runTime >= rateWindow {
-		m.samples = m.samples[1:]
+	m.beats, m.sampledAt = append(m.beats, next), now
+	for len(m.beats) > 2 && next.RunTime-m.beats[1].RunTime >= rateWindow {
+		m.beats = m.beats[1:]
 	}
 }
 
 // rate gives bytes a second; 0 while it is unknown.
 func (m *rateEstimator) rate() int64 {
-	if len(m.samples) == 0 {
+	if len(m.beats) == 0 {
 		return 0
 	}
-	first, last := sample{}, m.samples[len(m.samples)-1]
-	if len(m.samples) > 1 {
-		first = m.samples[0]
+	var first contract.Progress
+	last := m.beats[len(m.beats)-1]
+	if len(m.beats) > 1 {
+		first = m.beats[0]
 	}
-	if last.runTime <= first.runTime {
+	if last.RunTime <= first.RunTime {
 		return 0
 	}
-	return int64(float64(last.done-first.done) / (last.runTime - first.runTime).Seconds())
+	return int64(float64(last.Offset-first.Offset) / (last.RunTime - first.RunTime).Seconds())
 }
 
-// remaining gives the time that the step still needs at its present rate; ok is false while
-// the rate is unknown.
-func (m *rateEstimator) remaining(now time.Time) (d time.Duration, ok bool) {
+// ends gives when the step ends at its present rate; zero while the rate is unknown.
+func (m *rateEstimator) ends() time.Time {
 	rate := m.rate()
 	if rate <= 0 {
-		return 0, false
+		return time.Time{}
 	}
-	last := m.samples[len(m.samples)-1]
-	d = time.Duration(float64(last.total-last.done) / float64(rate) * float64(time.Second))
-	return max(d-now.Sub(m.sampledAt), 0), true
+	last := m.beats[len(m.beats)-1]
+	return m.sampledAt.Add(time.Duration(float64(last.Size-last.Offset) / float64(rate) * float64(time.Second)))
 }

@@ -38,17 +38,12 @@ func TestRateEstimator(t *testing.T) {
 				m.add(b, clock)
 			}
 			require.Equal(t, tt.rate, m.rate()/mib)
-			left, ok := m.remaining(clock)
-			require.Equal(t, tt.known, ok)
-			require.InDelta(t, tt.left.Seconds(), left.Seconds(), 0.01)
-			// Between two heartbeats the remaining time decreases, down to zero.
-			if ok {
-				later, _ := m.remaining(clock.Add(time.Second))
-				require.InDelta(t, max(tt.left-time.Second, 0).Seconds(), later.Seconds(), 0.01)
-				none, _ := m.remaining(clock.Add(time.Hour))
-				require.Zero(t, none)
+			ends := m.ends()
+			require.Equal(t, tt.known, !ends.IsZero())
+			if tt.known {
+				require.InDelta(t, tt.left.Seconds(), ends.Sub(clock).Seconds(), 0.01)
 			}
-			require.LessOrEqual(t, len(m.samples), 4)
+			require.LessOrEqual(t, len(m.beats), 4)
 		})
 	}
 }

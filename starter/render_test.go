@@ -25,6 +25,7 @@ func exampleDevices() []contract.DeviceStatus {
 	full := in("h1_0000:01:00.0", device.Cleaning)
 	full.Dirty, full.NeedsOperator, full.OneTimeUse, full.NotSanitized = true, true, true, true
 	full.Type, full.Vendor, full.Model, full.Serial, full.Hostname = "NVME", "Acme", "X 100", "S\x1b[31m1", "h1"
+	full.MAC, full.LiveMigratable = "52:54:00:00:00:01", true
 	full.Driver, full.Owner, full.Operation, full.Binding = "nvme", device.OwnerNova, device.CryptoErase, 7
 	full.Maintenance, full.MaintenanceReason = true, "operator: kernel upgrade"
 	full.StdBoardInfo = contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:01:00.0", Operation: device.CryptoErase}

@@ -48,20 +48,6 @@ func TestTheInputOfACleanWithArguments(t *testing.T) {
 	}
 }
 
-// A release names the operator; it is sent to each device.
-func TestReleaseHold(t *testing.T) {
-	var inputs []contract.ReasonInput
-	l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
-		require.Equal(t, contract.VerbReleaseHold.Update(), update)
-		inputs = append(inputs, input.(contract.ReasonInput))
-		return contract.Result{Device: in(name, device.Cleaning)}, nil
-	}}
-	r := burnish(t, l, "", "release-hold", "d1", "--reason", "done")
-	require.Zero(t, r.code, r.errors)
-	require.Equal(t, "done", inputs[0].Reason)
-	require.NotEmpty(t, inputs[0].By)
-}
-
 // validate prints the plan, or why there is none.
 func TestValidateACleanByCommand(t *testing.T) {
 	var asked contract.CleanInput
@@ -122,10 +108,7 @@ func TestStepsListTheirArguments(t *testing.T) {
 	v := in("d1", device.Available)
 	v.Steps = []contract.CleanStep{{Step: "erase_drives", Priority: 75, Interface: "management"},
 		{Step: "firmware_reflash", Priority: 50, Interface: "firmware"}, {Step: "bios_apply", Priority: 35, Interface: "bios"}}
-	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-	}
+	l := &fakeClient{shown: &v}
 	r := burnish(t, l, "", "steps", "d1")
 	require.Zero(t, r.code, r.errors)
 	require.Contains(t, r.out, "ARGUMENTS")
@@ -148,9 +131,8 @@ func TestTheRunbookIsShown(t *testing.T) {
 	v.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "steps_done", Runbook: "old", RunbookDigest: "abc",
 		StartedAt: clock, EndedAt: clock}}
 	l := &fakeClient{
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-		onList:     func(string) ([]client.Execution, error) { return []client.Execution{running(v)}, nil },
+		shown:  &v,
+		onList: func(string) ([]client.Execution, error) { return []client.Execution{running(v)}, nil },
 	}
 	show := burnish(t, l, "", "show", "d1").out
 	for _, text := range []string{"runbook", "gold", "hold, for 1h", "on hold: look at it", "release-hold d1",

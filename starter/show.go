@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -25,29 +26,6 @@ standard error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
 				return a.emit(v, func() string { return a.deviceTable(v) })
-			})
-		},
-	}
-}
-
-func (a *app) stepsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "steps NAME",
-		Short:   "list the steps of a device's full clean, in order",
-		Long:    "The table also lists the arguments that clean --arg and runbooks may give each step.",
-		Example: "  burnish steps h1_0000:01:00.0 -o json",
-		Args:    oneName("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
-				planned := append([]contract.CleanStep{}, v.Steps...)
-				return a.emit(planned, func() string {
-					rows := [][]string{{"STEP", "PRIORITY", "INTERFACE"}}
-					for _, s := range planned {
-						rows = append(rows, []string{s.Step, priority(s), s.Interface})
-					}
-					withArguments(rows)
-					return a.columns(rows)
-				})
 			})
 		},
 	}
@@ -83,16 +61,19 @@ func (a *app) withDevice(ctx context.Context, arg string, do func(l deviceClient
 	})
 }
 
+// withOneOrAll is withDevice, or, without an argument, gives "" for all devices.
+func (a *app) withOneOrAll(ctx context.Context, args []string, do func(l deviceClient, name string) error) error {
+	if len(args) == 0 {
+		return a.devices(ctx, func(l deviceClient) error { return do(l, "") })
+	}
+	return a.withDevice(ctx, args[0], do)
+}
+
 // nameOf resolves a device's UUID. None found: it may be a NAME of that form.
 func (a *app) nameOf(ctx context.Context, l deviceClient, id, name string) (string, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	found, err := l.List(rctx, client.Filter{UUID: id})
-	if err != nil {
-		return "", a.explain(ctx, l, "", err)
-	}
-	if len(found) == 0 {
-		return name, nil
+	found, err := a.listed(ctx, l, client.Filter{UUID: id})
+	if err != nil || len(found) == 0 {
+		return name, err
 	}
 	return found[0].Name, nil
 }
@@ -104,6 +85,75 @@ func standardUUID(s string) (string, bool) {
 	}
 	id, err := uuid.Parse(s)
 	return id.String(), err == nil
+}
+
+// queryTimeout bounds the query of a device's workflow. Without a control worker it has no
+// answer, and the server's own records are shown instead.
+const queryTimeout = 3 * time.Second
+
+// deviceStatus gives one device as its workflow reports it, with the progress of the running
+// step. If no worker answers, the status is the server's own, and note says so.
+func (a *app) deviceStatus(ctx context.Context, l deviceClient,
+	name string) (v contract.DeviceStatus, note string, err error) {
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	e, err := l.Describe(rctx, name)
+	if err != nil {
+		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
+	}
+	if !e.Running {
+		return contract.DeviceStatus{}, "", lostDevice(name, e)
+	}
+	qctx, cancel := context.WithTimeout(rctx, queryTimeout)
+	defer cancel()
+	v, err = l.Query(qctx, name)
+	switch {
+	case err == nil:
+	case client.NotFound(err) && e.Absent(): // over the API
+		return contract.DeviceStatus{}, "", notEnrolled(name)
+	case client.NotFound(err), ctx.Err() != nil:
+		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
+	default:
+		v = e.Status
+		note = "no control worker answered (" + reason(err) + "); this is what the Temporal server knows"
+	}
+	if v.DeviceState == device.Absent {
+		return contract.DeviceStatus{}, "", notEnrolled(name)
+	}
+	v.Progress = e.Progress(v, a.now())
+	shown := []contract.DeviceStatus{v}
+	a.withPlaces(ctx, l, shown)
+	return shown[0], note, nil
+}
+
+// queried gives a device as its workflow reports it.
+func (a *app) queried(ctx context.Context, l deviceClient, name string) (contract.DeviceStatus, error) {
+	return ask(ctx, a, l, name, func(ctx context.Context) (contract.DeviceStatus, error) { return l.Query(ctx, name) })
+}
+
+// lostDevice says that no workflow runs for the device, and how the last one ended.
+func lostDevice(name string, e client.Execution) *failure {
+	f := noSuchDevice(name)
+	if e.HowEnded != "" {
+		f.message = "no workflow runs for the device: it was " + e.HowEnded
+		f.remedy = "the worker of its host brings it back at its next reconciliation or start; check that it runs"
+	}
+	return f
+}
+
+// notEnrolled says that the workflow exists, but the device was never enrolled.
+func notEnrolled(name string) *failure {
+	f := noSuchDevice(name)
+	f.message, f.remedy = "its enrollment was never finished", "enroll it again"
+	return f
+}
+
+// reason says in a few words why a query was not answered.
+func reason(err error) string {
+	if client.TimedOut(err) {
+		return fmt.Sprintf("none within %s", queryTimeout)
+	}
+	return err.Error()
 }
 
 // deviceTable is one device for people: what does not apply is left out.
@@ -237,4 +287,27 @@ func progressLine(p *contract.StatusProgress) string {
 		parts = append(parts, p.Waiting)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// poolRows are the pool of a device for people.
+func poolRows(p contract.StatusPool) [][]string {
+	model := "pre-allocation: the profile stays on the server"
+	if p.Dynamic {
+		model = "dynamic: a profile only while the server is used"
+	}
+	profile := p.Profile
+	switch {
+	case p.Applying && profile == "":
+		profile = "requested, not recorded yet"
+	case profile == "" && p.Dynamic:
+		profile = "none of ours"
+	}
+	rows := [][]string{
+		{"pool", p.Appliance + ", " + model}, {"server hardware", p.Hardware}, {"profile template", p.Template},
+		{"applied profile", profile},
+	}
+	if p.LostRace {
+		rows = append(rows, []string{"lost race", "yes: others took the server while Burnish was about to use it"})
+	}
+	return rows
 }

@@ -82,7 +82,7 @@ func invalidSpec(flag string, err error) *failure {
 	if errors.As(err, &fault) && fault.Field == "" && fault.Entry == 0 {
 		text = flag + " " + err.Error()
 	}
-	return &failure{exit: exitFailed, code: device.CodeInvalid, message: text}
+	return failf(device.CodeInvalid, "", "%s", text)
 }
 
 func (m specMatch) table(a *app) string {

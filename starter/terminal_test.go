@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/starter/internal/terminal"
@@ -43,6 +45,10 @@ func fleetCommand() {
 	}
 }
 
+// fleetNews names the file that says what becomes of a fleet: "away", its server is; "back", it is again,
+// and meanwhile a device has come, and another is gone.
+const fleetNews = "BURNISH_TEST_FLEET"
+
 // bigFleet is 600 devices on 20 hosts: 100 in cleaning, of which 60 run, 250 that wait, and 250
 // in state error. The running ones come further as time goes.
 func bigFleet(now func() time.Time) *fakeClient {
@@ -50,8 +56,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 	devices := map[string]client.Execution{}
 	for i := range 600 {
 		v := in(fmt.Sprintf("h%02d_0000:%02x:00.0", i%20, i/20), device.Error)
-		v.Hostname, v.Type, v.Model, v.Vendor, v.Serial = fmt.Sprintf("h%02d", i%20), "NVME", "X 100\x1b[31m", "Acme",
-			fmt.Sprintf("S%03d", i)
+		v.Hostname, v.Type, v.Model, v.Vendor = fmt.Sprintf("h%02d", i%20), "NVME", "X 100\x1b[31m", "Acme"
+		v.Serial = fmt.Sprintf("S%03d", i)
 		v.UpdatedAt, v.Dirty = clock.Add(-time.Duration(i)*time.Minute), true
 		switch {
 		case i < 100:
@@ -59,18 +65,28 @@ func bigFleet(now func() time.Time) *fakeClient {
 		case i < 350:
 			v.DeviceState = device.PendingCleaning
 		default:
-			v.Fault, v.NeedsOperator, v.LastError, v.Remedy = "io_error", true, "write failed at 4 MiB\x1b]0;owned\x07",
-				"clean it again, or retire it"
+			v.Fault, v.NeedsOperator = "io_error", true
+			v.LastError, v.Remedy = "write failed at 4 MiB\x1b]0;owned\x07", "clean it again, or retire it"
 		}
 		devices[v.Name] = running(v)
 	}
 	list := func(string) (all []client.Execution, err error) {
+		switch told, _ := os.ReadFile(os.Getenv(fleetNews)); string(told) {
+		case "away":
+			return nil, serviceerror.NewUnavailable("closing")
+		case "back":
+			delete(devices, "h00_0000:00:00.0")
+			all = append(all, cleaningAt("new-device", 0, 100*mib, 0, ""))
+		}
 		for _, e := range devices {
 			all = append(all, e)
 		}
 		return all, nil
 	}
 	describe := func(name string) (client.Execution, error) {
+		if name == "new-device" {
+			return cleaningAt(name, 99*mib, 100*mib, 99*time.Second, ""), nil
+		}
 		e, ok := devices[name]
 		if !ok {
 			return client.Execution{}, gone()
@@ -180,16 +196,6 @@ func (p *pseudoTerminal) ends() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// frames gives the whole pictures among what was written, each in its lines.
-func frames(written string) (all [][]string) {
-	for _, part := range strings.Split(written, "\x1b[H")[1:] {
-		if picture, _, whole := strings.Cut(part, "\x1b[J"); whole {
-			all = append(all, strings.Split(strings.NewReplacer("\x1b[K", "", "\r", "").Replace(uncolored(picture)), "\n"))
-		}
-	}
-	return all
-}
-
 // uncolored takes the colors out of text.
 func uncolored(text string) string {
 	for _, c := range []terminal.Color{terminal.Good, terminal.Busy, terminal.Warn, terminal.Bad, terminal.Title,
@@ -199,93 +205,113 @@ func uncolored(text string) string {
 	return text
 }
 
-// fits says whether a picture is within a size.
-func fits(picture []string, width, height int) bool {
-	return len(picture) <= height && !slices.ContainsFunc(picture, func(line string) bool {
-		return terminal.Width(line) > width || strings.ContainsAny(line, "\x1b\a")
-	})
-}
-
 const (
 	takesTerminal = "\x1b[?1049h"
-	givesTerminal = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	givesTerminal = "\x1b[?1049l"
 )
 
-// The picture of 600 devices follows the size of its terminal, and stays after Ctrl-C.
-func TestWatchOnATerminal(t *testing.T) {
-	p := onTerminal(t, 100, 30, "burnish-fleet", "watch")
-	last := func(written string) []string {
-		all := frames(written)
-		if len(all) == 0 {
-			return nil
-		}
-		return all[len(all)-1]
-	}
-	p.waits("picture with a bar", func(written string) bool {
-		return strings.Contains(strings.Join(last(written), "\n"), "[")
-	})
-	for _, picture := range frames(p.written()) {
-		require.True(t, fits(picture, 100, 30), "%q", picture)
-		require.Contains(t, picture[0], "250 failed")
-	}
-	// Each has the whole screen: nothing is erased before it is drawn again.
-	require.NotContains(t, p.written(), "\x1b[2J")
+// after waits until a text was written after another.
+func (p *pseudoTerminal) after(mark int, text string) {
+	p.t.Helper()
+	p.waits(text, func(written string) bool { return strings.Contains(written[mark:], text) })
+}
 
-	before := len(frames(p.written()))
-	require.NoError(t, pty.Setsize(p.file, &pty.Winsize{Cols: 60, Rows: 12}))
-	p.waits("picture in the new size", func(written string) bool {
-		return len(frames(written)) > before+1 && fits(last(written), 60, 12)
-	})
+// The picture of 600 devices follows the size of its terminal and the keys, and stays after the end.
+func TestWatchOnATerminal(t *testing.T) {
+	p := onTerminal(t, 60, 12, "burnish-fleet", "watch")
+	p.after(0, "250 failed")
+	require.NotContains(t, p.written(), "BUDGET")
+	mark := len(p.written())
 	require.NoError(t, pty.Setsize(p.file, &pty.Winsize{Cols: 180, Rows: 50}))
-	p.waits("picture in the larger size", func(written string) bool {
-		picture := last(written)
-		return len(picture) > 40 && strings.Contains(strings.Join(picture, "\n"), "BUDGET")
-	})
-	p.types("\x03")
+	p.after(mark, "BUDGET")
+	mark = len(p.written())
+	p.types("/h19_0000:1d\r\r")
+	p.after(mark, "needs operator")
+	p.after(mark, "clean it again, or retire it")
+	p.types("q")
 	require.Equal(t, exitInterrupted, p.ends())
 	written := p.written()
 	require.Greater(t, strings.LastIndex(written, givesTerminal), strings.LastIndex(written, takesTerminal))
 	_, left, _ := strings.Cut(written, givesTerminal)
 	require.Contains(t, left, "250 failed")
-	require.Contains(t, left, "RUNNING")
+	require.Contains(t, left, "h19_0000:1d:00.0")
+	require.NotContains(t, left, "h00_0000")
 	require.NotContains(t, written, "owned\x07")
+}
+
+// While the server is away, the last rows stay; then one device has come, and another is gone.
+func TestWatchOutlivesItsServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fleet")
+	t.Setenv(fleetNews, file)
+	p := onTerminal(t, 100, 30, "burnish-fleet", "watch")
+	p.after(0, "250 failed")
+	require.NoError(t, os.WriteFile(file, []byte("away"), 0o600))
+	p.after(0, "not updated since")
+	require.NotContains(t, p.written(), "gone")
+	mark := len(p.written())
+	require.NoError(t, os.WriteFile(file, []byte("back"), 0o600))
+	p.after(mark, "new-device")
+	p.after(mark, "h00_0000:00:00.0: gone")
+	p.types("\x03")
+	require.Equal(t, exitInterrupted, p.ends())
 }
 
 // Ctrl-Z gives the terminal back to the shell, and fg takes it again.
 func TestWatchIsStoppedAndContinued(t *testing.T) {
 	script := `set -m; burnish-fleet watch; echo "stopped"; read line; fg; echo "ended"`
 	p := onTerminal(t, 80, 24, "sh", "-c", script)
-	p.waits("picture", func(written string) bool { return len(frames(written)) > 0 })
+	p.after(0, "250 failed")
 	p.types("\x1a")
-	p.waits("prompt", func(written string) bool { return strings.Contains(written, "stopped\r\n") })
+	p.after(0, "stopped\r\n")
 	written := p.written()
-	given, stopped := strings.LastIndex(written, givesTerminal), strings.LastIndex(written, "stopped\r\n")
-	require.Positive(t, given)
-	require.Greater(t, given, strings.LastIndex(written, takesTerminal))
-	require.Greater(t, stopped, given)
-	require.Empty(t, frames(written[given:]), "it draws while it is stopped")
-
+	stopped := strings.LastIndex(written, "stopped\r\n")
+	require.Greater(t, strings.LastIndex(written, givesTerminal), strings.LastIndex(written, takesTerminal))
+	require.NotContains(t, written[stopped:], "failed", "it draws while it is stopped")
 	p.types("\n")
-	p.waits("picture after fg", func(written string) bool {
-		at := strings.LastIndex(written, takesTerminal)
-		return at > stopped && len(frames(written[at:])) > 0
-	})
+	p.after(stopped, takesTerminal)
+	p.after(stopped, "250 failed")
 	p.types("\x03")
-	p.waits("end", func(written string) bool { return strings.Contains(written, "ended\r\n") })
+	p.after(stopped, "ended\r\n")
 	p.ends()
-	require.Equal(t, 2, strings.Count(p.written(), takesTerminal))
-	require.Equal(t, 2, strings.Count(p.written(), givesTerminal))
 }
 
 // A watch that no shell could continue is not stopped.
 func TestWatchIsNotStoppedForGood(t *testing.T) {
 	p := onTerminal(t, 80, 24, "burnish-fleet", "watch") // the leader of its session
-	p.waits("picture", func(written string) bool { return len(frames(written)) > 0 })
+	p.after(0, "250 failed")
 	p.types("\x1a")
-	p.waits("picture after Ctrl-Z", func(written string) bool {
-		_, after, given := strings.Cut(written, givesTerminal)
-		return given && len(frames(after)) > 0
-	})
+	p.after(0, givesTerminal)
+	p.after(strings.Index(p.written(), givesTerminal), takesTerminal)
 	p.types("\x03")
 	require.Equal(t, exitInterrupted, p.ends())
+}
+
+// Each command that goes on has the live view, and what its rows open.
+func TestLiveViewsOnATerminal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args          []string
+		shows, opened string
+	}{
+		"top":    {[]string{"top", "--watch", "--interval", "1s"}, "600 devices on 20 hosts", "h00_0000:00:00.0"},
+		"list":   {[]string{"list", "--watch", "--sort-by", "fault"}, "600 devices", "clean it again, or retire it"},
+		"events": {[]string{"events", "--follow", "--state", "error"}, "events", "clean it again, or retire it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := onTerminal(t, 120, 40, "burnish-fleet", tt.args...)
+			p.after(0, tt.shows)
+			p.after(0, "q end")
+			mark := len(p.written())
+			if name == "top" {
+				p.types("j")
+			}
+			p.types("\r")
+			p.after(mark, tt.opened)
+			p.types("\x03")
+			require.Equal(t, exitInterrupted, p.ends())
+			_, left, given := strings.Cut(p.written(), givesTerminal)
+			require.True(t, given)
+			require.Contains(t, left, tt.shows)
+			require.NotContains(t, p.written(), "owned\x07")
+		})
+	}
 }

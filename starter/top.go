@@ -3,21 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
-	"burnish/starter/internal/frame"
+	"burnish/starter/internal/live"
 	"burnish/starter/internal/terminal"
-	"burnish/workflows/client"
-	"burnish/workflows/contract"
 )
 
 // heartbeatInterval is the longest time between two reports of a running step.
@@ -67,21 +63,21 @@ rate since its beginning.`,
 				return usagef("--interval %s: must be at least 1s", interval)
 			}
 			return a.devices(cmd.Context(), func(l deviceClient) error {
-				t := &loadMeter{app: a, l: l, filter: &f, rates: map[string]*rateEstimator{}}
+				t := &loadMeter{meter: meter{app: a, l: l, rates: map[string]*rateEstimator{}}, filter: &f}
 				if watch {
-					return t.watch(cmd.Context(), interval)
+					return a.follow(cmd.Context(), following{least: interval, open: t.open, look: t.look, stopped: a.stopped})
 				}
-				if _, err := t.look(cmd.Context()); err != nil {
+				if _, err := t.load(cmd.Context()); err != nil {
 					return err
 				}
 				if a.pause(cmd.Context(), interval) != nil {
 					return a.stopped(cmd.Context())
 				}
-				load, err := t.look(cmd.Context())
+				load, err := t.load(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return a.emit(load, func() string { return load.table().Text(a.width(), a.palette()) })
+				return a.emit(load, func() string { return load.page().Table.Text(a.width(), a.palette()) })
 			})
 		},
 	}
@@ -93,254 +89,112 @@ rate since its beginning.`,
 
 // loadMeter looks at the fleet again and again.
 type loadMeter struct {
-	*app
-	l      deviceClient
+	meter
 	filter *filter
-
-	mu    sync.Mutex
-	rates map[string]*rateEstimator // of the devices in cleaning
 }
 
-// look lists the fleet, and describes each device that is being cleaned.
-func (t *loadMeter) look(ctx context.Context) (fleetLoad, error) {
+// load lists the fleet, describes each device that is being cleaned, and counts by hosts.
+func (t *loadMeter) load(ctx context.Context) (fleetLoad, error) {
 	views, err := t.find(ctx, t.l, t.filter)
 	if err != nil {
 		return fleetLoad{}, err
 	}
-	cleaning := map[string]bool{}
+	var names []string
 	for _, v := range views {
 		if v.DeviceState == device.Cleaning {
-			cleaning[v.Name] = true
+			names = append(names, v.Name)
 		}
 	}
-	maps.DeleteFunc(t.rates, func(name string, _ *rateEstimator) bool { return !cleaning[name] })
-	var (
-		snapshots = make([]deviceSnapshot, len(views))
-		failed    error
-	)
-	parallel(len(views), parallelism, func(i int) {
-		snapshots[i] = deviceSnapshot{DeviceStatus: views[i]}
-		if !cleaning[views[i].Name] || ctx.Err() != nil {
-			return
-		}
-		s, err := t.describe(ctx, views[i])
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if err != nil {
-			failed = err
-			return
-		}
-		snapshots[i] = s
-	})
-	if failed != nil {
-		return fleetLoad{}, failed
+	described, err := t.describe(ctx, names)
+	if err != nil {
+		return fleetLoad{}, err
 	}
-	return loadOf(snapshots, t.now()), nil
-}
-
-// describe asks for one running device. One that is gone meanwhile is as it was listed.
-func (t *loadMeter) describe(ctx context.Context, v contract.DeviceStatus) (deviceSnapshot, error) {
-	rctx, cancel := t.requestContext(ctx)
-	defer cancel()
-	e, err := t.l.Describe(rctx, v.Name)
-	switch {
-	case client.NotFound(err):
-		return deviceSnapshot{DeviceStatus: v}, nil
-	case err != nil:
-		return deviceSnapshot{}, t.explain(ctx, t.l, v.Name, err)
-	}
-	now := t.now()
-	s := deviceSnapshot{DeviceStatus: e.Status}
-	s.Hostname = v.Hostname
-	if s.Progress = e.Progress(s.DeviceStatus, now); s.Progress == nil {
-		return s, nil
-	}
-	beat := e.Pending[s.CleanStep.Step].Progress
-	if beat == nil || s.group() != frame.Running {
-		return s, nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m := t.rates[v.Name]
-	if m == nil {
-		m = &rateEstimator{}
-		t.rates[v.Name] = m
-	}
-	m.add(*beat, now)
-	s.rate = m.rate()
-	return s, nil
-}
-
-// loadOf counts devices by their hosts.
-func loadOf(all []deviceSnapshot, now time.Time) fleetLoad {
 	hosts := map[string]*hostLoad{}
 	total := hostLoad{Host: "all", States: map[device.State]int{}}
-	for _, s := range all {
-		h := hosts[s.Hostname]
+	for _, v := range views {
+		s, ok := described[v.Name]
+		if !ok || s.notFound { // it is gone meanwhile
+			s = deviceSnapshot{DeviceStatus: v}
+		}
+		h := hosts[v.Hostname]
 		if h == nil {
-			h = &hostLoad{Host: s.Hostname, States: map[device.State]int{}}
-			hosts[s.Hostname] = h
+			h = &hostLoad{Host: v.Hostname, States: map[device.State]int{}}
+			hosts[v.Hostname] = h
 		}
 		for _, into := range []*hostLoad{h, &total} {
 			into.Devices++
 			into.States[s.DeviceState]++
-			into.Rate += s.rate
 			switch {
-			case s.group() == frame.Failed:
+			case s.group() == groupFailed:
 				into.Failed++
-			case s.group() == frame.Queued && isWatched(s.DeviceState):
+			case s.group() == groupQueued && isWatched(s.DeviceState):
 				into.Queued++
 			case s.DeviceState == device.Cleaning:
 				into.Running++
+				into.Rate += s.rate
 			}
 		}
 	}
-	load := fleetLoad{Time: now.UTC().Truncate(time.Second), Total: total, Hosts: []hostLoad{}}
+	load := fleetLoad{Time: t.now().UTC().Truncate(time.Second), Total: total, Hosts: []hostLoad{}}
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		load.Hosts = append(load.Hosts, *hosts[host])
 	}
-	return load
+	return load, nil
 }
 
-// table is the load for people, the total first.
-func (f fleetLoad) table() terminal.Table {
-	t := terminal.Table{Columns: []terminal.Column{
-		{Title: "HOST", Keep: 100, Least: 10},
-		{Title: "RUNNING", Keep: 95, Right: true},
-		{Title: "QUEUED", Keep: 90, Right: true},
-		{Title: "FAILED", Keep: 94, Right: true, Color: func(_ int, count string) terminal.Color {
-			if count == "0" {
-				return terminal.Plain
-			}
-			return terminal.Bad
-		}},
-		{Title: "RATE", Keep: 93, Right: true},
-		{Title: "DEVICES", Keep: 80, Right: true},
-	}}
-	present := slices.DeleteFunc(device.States(), func(s device.State) bool { return f.Total.States[s] == 0 })
-	for i, s := range present {
-		title := strings.ToUpper(strings.ReplaceAll(string(s), "_", "-"))
-		t.Columns = append(t.Columns, terminal.Column{Title: title, Keep: 60 - i, Right: true})
-	}
-	for _, h := range slices.Insert(slices.Clone(f.Hosts), 0, f.Total) {
-		rate := ""
-		if h.Rate > 0 {
-			rate = terminal.Bytes(h.Rate) + "/s"
+// page is the load for people, the total first.
+func (f fleetLoad) page() live.Page {
+	count := func(title string, keep int, of func(hostLoad) int) terminal.Column[hostLoad] {
+		return terminal.Column[hostLoad]{
+			Title: title, Keep: keep, Right: true,
+			Text:  func(h hostLoad) string { return fmt.Sprint(of(h)) },
+			Order: func(a, b hostLoad) int { return cmp.Compare(of(a), of(b)) },
 		}
-		row := []string{h.Host, fmt.Sprint(h.Running), fmt.Sprint(h.Queued), fmt.Sprint(h.Failed), rate,
-			fmt.Sprint(h.Devices)}
-		for _, s := range present {
-			row = append(row, fmt.Sprint(h.States[s]))
+	}
+	columns := []terminal.Column[hostLoad]{
+		{Title: "HOST", Keep: 100, Least: 10, Text: func(h hostLoad) string { return h.Host }},
+		count("RUNNING", 95, func(h hostLoad) int { return h.Running }),
+		count("QUEUED", 90, func(h hostLoad) int { return h.Queued }),
+		count("FAILED", 94, func(h hostLoad) int { return h.Failed }),
+		number("RATE", 93, func(h hostLoad) float64 { return float64(h.Rate) },
+			func(h hostLoad) string { return rateText(h.Rate) }),
+		count("DEVICES", 80, func(h hostLoad) int { return h.Devices }),
+	}
+	for i, s := range device.States() {
+		if f.Total.States[s] > 0 {
+			title := strings.ToUpper(strings.ReplaceAll(string(s), "_", "-"))
+			columns = append(columns, count(title, 60-i, func(h hostLoad) int { return h.States[s] }))
 		}
-		t.Rows = append(t.Rows, row)
 	}
-	return t
+	rows := append([]hostLoad{f.Total}, f.Hosts...)
+	return live.Page{
+		Table: terminal.NewTable(rows, columns), Keys: mapped(rows, func(h hostLoad) string { return h.Host }), Time: f.Time,
+		Head: fmt.Sprintf("%d devices on %d hosts", f.Total.Devices, len(f.Hosts)),
+	}
 }
 
-// watch looks again each interval, until the operator ends it.
-func (t *loadMeter) watch(parent context.Context, interval time.Duration) (err error) {
-	ctx, cancel := t.waitLimit(parent)
-	defer cancel()
-	show, note, done := t.printLoad, t.noteOnce, func() error { return nil }
-	if t.format == formatTable && t.screen != nil {
-		page, err := t.newPage()
-		if err != nil {
-			return err
-		}
-		show, note, done = page.show, page.note, page.close
+// look counts once.
+func (t *loadMeter) look(ctx context.Context, view *live.Screen, _ bool) (int, bool, error) {
+	load, err := t.load(ctx)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case view != nil:
+		view.Show(load.page())
+	default:
+		err = t.printNext(load, func() string {
+			return local(load.Time) + "\n" + load.page().Table.Text(t.width(), t.palette()) + "\n"
+		})
 	}
-	defer func() { err = cmp.Or(done(), err) }()
-	err = t.follow(ctx, interval, note, func(bool) (int, bool, error) {
-		load, err := t.look(ctx)
-		if err != nil {
-			return 0, false, err
-		}
-		return load.Total.Devices, false, show(load)
-	})
-	if errors.Is(err, errStopped) {
-		return t.stopped(parent)
-	}
-	return err
+	return load.Total.Devices, false, err
 }
 
-// printLoad prints one look below the last.
-func (t *loadMeter) printLoad(load fleetLoad) error {
-	switch t.format {
-	case formatJSON:
-		return encode(t.stdout, t.format, compact, load)
-	case formatYAML:
-		if err := t.print("---\n"); err != nil {
-			return err
-		}
-		return encode(t.stdout, t.format, compact, load)
+// open gives the devices of a host as list does, or all of them.
+func (t *loadMeter) open(ctx context.Context, host string) (string, error) {
+	f := *t.filter
+	if host != "all" {
+		f.hosts = []string{host}
 	}
-	return t.print(local(load.Time) + "\n" + load.table().Text(t.width(), t.palette()) + "\n")
-}
-
-// loadPage shows the load on a whole terminal.
-type loadPage struct {
-	*app
-	terminal *terminal.Screen
-
-	mu   sync.Mutex
-	load fleetLoad
-	text string
-}
-
-func (t *loadMeter) newPage() (*loadPage, error) {
-	p := &loadPage{app: t.app}
-	var err error
-	if p.terminal, err = terminal.Open(t.screen, p.draw); err != nil {
-		return nil, notWritten(err)
-	}
-	return p, nil
-}
-
-// draw gives the total and as many hosts as there is room for.
-func (p *loadPage) draw(width, height int) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var lines []string
-	if p.text != "" {
-		lines = append(lines, p.palette().Paint(terminal.Warn, terminal.Cut(oneLine(p.text), width)))
-	}
-	lines = append(lines, p.load.table().Lines(width, p.palette())...)
-	if len(lines) > height {
-		rest := fmt.Sprintf("… %d more hosts", len(lines)-height+1)
-		lines = append(lines[:max(height-1, 0)], terminal.Cut(rest, width))
-	}
-	return lines
-}
-
-func (p *loadPage) show(load fleetLoad) error {
-	p.mu.Lock()
-	p.load, p.text = load, ""
-	p.mu.Unlock()
-	return p.redraw()
-}
-
-func (p *loadPage) note(text string) error {
-	p.mu.Lock()
-	p.text = text
-	p.mu.Unlock()
-	return p.redraw()
-}
-
-func (p *loadPage) redraw() error {
-	if err := p.terminal.Draw(); err != nil {
-		return notWritten(err)
-	}
-	return nil
-}
-
-// close leaves the last look on the terminal.
-func (p *loadPage) close() error {
-	if err := p.terminal.Close(); err != nil {
-		return notWritten(err)
-	}
-	width, height, ok := terminal.Size(p.screen)
-	if !ok || p.load.Time.IsZero() {
-		return nil
-	}
-	return p.print(strings.Join(p.draw(width, height-1), "\n") + "\n")
+	views, err := t.find(ctx, t.l, &f)
+	return t.listing(views), err
 }

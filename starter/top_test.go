@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -60,31 +58,26 @@ func loaded(now func() time.Time) *fakeClient {
 // topped runs top over a fleet whose clock goes on in its pauses, of which there are so many.
 func topped(t *testing.T, l func(func() time.Time) *fakeClient, pauses, width int, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var (
 		mu  sync.Mutex
 		now = clock
 	)
 	present := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	var out, errors bytes.Buffer
-	a := &app{
-		stdout: &out, stderr: &errors, dial: dialing(t, l(present)), now: present,
-		pause: func(ctx context.Context, d time.Duration) error {
+	return burnishWith(t, l(present), func(a *app, ctrlC func()) {
+		a.now = present
+		a.pause = func(ctx context.Context, d time.Duration) error {
 			mu.Lock()
 			now = now.Add(d)
 			mu.Unlock()
 			if pauses--; pauses == 0 {
-				cancel()
+				ctrlC()
 			}
 			return ctx.Err()
-		},
-	}
-	if width > 0 {
-		a.window, a.getenv = func() int { return width }, func(string) string { return "dumb" }
-	}
-	code := a.run(ctx, append([]string{"top"}, args...))
-	return ran{code, out.String(), errors.String()}
+		}
+		if width > 0 {
+			a.window, a.getenv = func() int { return width }, func(string) string { return "dumb" }
+		}
+	}, append([]string{"top"}, args...)...)
 }
 
 func TestTop(t *testing.T) {
@@ -156,19 +149,4 @@ func TestTopWatch(t *testing.T) {
 	require.Empty(t, got.out)
 	got = topped(t, loaded, 1, 0, "--interval", "10ms")
 	require.Equal(t, exitUsage, got.code)
-}
-
-// On a terminal each look is drawn in the place of the last.
-func TestTopOnATerminal(t *testing.T) {
-	p := onTerminal(t, 60, 10, "burnish-fleet", "top", "--watch", "--interval", "1s")
-	p.waits("two looks", func(written string) bool { return strings.Count(written, "/s") > 2 })
-	for _, page := range frames(p.written()) {
-		require.True(t, fits(page, 60, 10), "%q", page)
-	}
-	p.types("\x03")
-	require.Equal(t, exitInterrupted, p.ends())
-	_, left, given := strings.Cut(p.written(), givesTerminal)
-	require.True(t, given)
-	require.Contains(t, left, "all ")
-	require.Contains(t, left, fmt.Sprintf("… %d more hosts", 14))
 }

@@ -32,11 +32,11 @@ output, if the document cannot be read.`,
 			}
 			document, err := io.ReadAll(a.stdin)
 			if err != nil {
-				return &failure{exit: exitFailed, code: device.CodeIO, message: "the standard input cannot be read: " + err.Error()}
+				return failf(device.CodeIO, "", "the standard input cannot be read: %s", err)
 			}
 			rules, err := udev.Rules(document)
 			if err != nil {
-				return &failure{exit: exitFailed, code: device.CodeInvalid, message: err.Error()}
+				return failf(device.CodeInvalid, "", "%s", err)
 			}
 			return a.print(rules)
 		},

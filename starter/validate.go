@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,19 +70,9 @@ func failedCheck(f *failure) interfaceCheck {
 
 // validate plans a clean of one device, and checks its interfaces.
 func (a *app) validate(ctx context.Context, l deviceClient, name string, in contract.CleanInput) error {
-	v, err := a.queryDevice(ctx, l, name)
+	v, plan, found, err := a.planned(ctx, l, name, in)
 	if err != nil {
 		return err
-	}
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	plan, err := l.Validate(rctx, name, in)
-	if err != nil {
-		return a.explain(ctx, l, name, err)
-	}
-	found, err := l.Discovery(rctx, name)
-	if err != nil {
-		return a.explain(ctx, l, name, err)
 	}
 	result := validation{CleanPlan: plan, Interfaces: interfacesOf(plan, found)}
 	result.add("management", a.checkHost(ctx, l, v, found))
@@ -92,6 +83,24 @@ func (a *app) validate(ctx context.Context, l deviceClient, name string, in cont
 		return err
 	}
 	return result.failure(name)
+}
+
+// planned gives a device, the plan of a clean, and what the device's host found.
+func (a *app) planned(ctx context.Context, l deviceClient, name string, in contract.CleanInput) (
+	v contract.DeviceStatus, plan contract.CleanPlan, found contract.DiscoveryResult, err error) {
+	if v, err = a.queryDevice(ctx, l, name); err != nil {
+		return v, plan, found, err
+	}
+	plan, err = ask(ctx, a, l, name, func(ctx context.Context) (contract.CleanPlan, error) {
+		return l.Validate(ctx, name, in)
+	})
+	if err != nil {
+		return v, plan, found, err
+	}
+	found, err = ask(ctx, a, l, name, func(ctx context.Context) (contract.DiscoveryResult, error) {
+		return l.Discovery(ctx, name)
+	})
+	return v, plan, found, err
 }
 
 // interfacesOf checks the interfaces by the plan and by what the host found.
@@ -112,7 +121,7 @@ func interfacesOf(plan contract.CleanPlan, found contract.DiscoveryResult) []int
 		case name == "power" && check.Result == checkNone:
 			check.Reason = "its driver has no power control"
 		case name == "deploy" && f != nil:
-			check = failedCheck(&failure{code: f.Code, message: f.Message, remedy: f.Remedy})
+			check = failedCheck(ofFault(*f))
 			check.Interface = name
 		case f != nil && check.Result == checkNone:
 			check.Reason = "there is no plan"
@@ -142,20 +151,25 @@ func (v *validation) add(name string, check interfaceCheck) {
 func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceStatus,
 	found contract.DiscoveryResult) interfaceCheck {
 	if found.Identity.Serial == "" {
-		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "host " + v.Hostname +
-			" has not seen the device yet", remedy: "see its worker's log"})
+		return failedCheck(failf(device.CodeHostUnreachable, "see its worker's log", "host %s has not seen the device yet",
+			v.Hostname))
 	}
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	last, err := l.LastPoll(rctx, contract.HostQueue(v.Hostname))
+	last, err := a.hostPoll(ctx, l, v.Name, v.Hostname)
 	switch {
 	case err != nil:
-		return failedCheck(a.explain(ctx, l, v.Name, err))
+		return failedCheck(asFailure(err))
 	case a.now().Sub(last) > pollerMaxAge:
-		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "no worker of host " + v.Hostname + " polls",
-			remedy: "start burnish-worker there"})
+		return failedCheck(failf(device.CodeHostUnreachable, "start burnish-worker there", "no worker of host %s polls",
+			v.Hostname))
 	}
 	return interfaceCheck{Result: checkOK, Reason: "host " + v.Hostname + " polls, driver " + v.Driver}
+}
+
+// hostPoll says when the worker of a device's host polled last.
+func (a *app) hostPoll(ctx context.Context, l deviceClient, name, host string) (time.Time, error) {
+	return ask(ctx, a, l, name, func(ctx context.Context) (time.Time, error) {
+		return l.LastPoll(ctx, contract.HostQueue(host))
+	})
 }
 
 // checkPoolOf checks who has the device's server (S4.5–S4.7). A device without
@@ -178,8 +192,8 @@ func (a *app) checkPoolOf(ctx context.Context, l deviceClient, v contract.Device
 	case v.DeviceState == device.Error && v.Pool.LostRace:
 		check.Reason += ": others have the server; shown only, because the device becomes manageable"
 	default:
-		return failedCheck(&failure{code: device.CodeServerTaken, message: check.Reason + ": others have the server",
-			remedy: "none: it is cleaned when they remove their profile"})
+		return failedCheck(failf(device.CodeServerTaken, "none: it is cleaned when they remove their profile",
+			"%s: others have the server", check.Reason))
 	}
 	return check
 }
@@ -187,9 +201,8 @@ func (a *app) checkPoolOf(ctx context.Context, l deviceClient, v contract.Device
 // readPool asks the appliance who has the device's server.
 func (a *app) readPool(ctx context.Context, l deviceClient, v contract.DeviceStatus) (contract.PoolSnapshot, error) {
 	if v.Serial == "" {
-		return contract.PoolSnapshot{}, &failure{exit: exitFailed, code: device.CodeHostUnreachable,
-			message: "host " + v.Hostname + " has not seen the device yet, so that its serial number is not known",
-			remedy:  "see its worker's log"}
+		return contract.PoolSnapshot{}, failf(device.CodeHostUnreachable, "see its worker's log",
+			"host %s has not seen the device yet, so that its serial number is not known", v.Hostname)
 	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -204,12 +217,13 @@ func (a *app) readPool(ctx context.Context, l deviceClient, v contract.DeviceSta
 // failure is the command's failure: nil if no interface fails.
 func (v validation) failure(name string) error {
 	if f := v.Fault; f != nil {
-		return &failure{exit: exitFailed, code: f.Code, device: name, message: f.Message, remedy: f.Remedy}
+		return ofFault(*f).about(name, "")
 	}
 	for _, check := range v.Interfaces {
 		if f := check.failure; f != nil {
-			return &failure{exit: exitFailed, code: f.code, device: name, message: check.Interface + ": " + f.message,
-				remedy: f.remedy}
+			g := failf(f.code, f.remedy, "%s: %s", check.Interface, f.message).about(name, "")
+			g.exit = exitFailed // whatever the reason
+			return g
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func (a *app) verbCommand(v contract.Verb) *cobra.Command {
 	case says.Waits:
 		flags.BoolVar(&wait, "wait", false, "wait for the end of the clean, at most --timeout")
 	case v.DryRun && !says.Many:
-		flags.Bool("dry-run", false,
+		flags.BoolVar(&chosen.dryRun, "dry-run", false,
 			"ask what would be done, or why not; nothing changes, and no host, inventory or appliance is asked")
 	}
 	c.cmd.Args = func(_ *cobra.Command, args []string) error { // it is checked before the flags of the input
@@ -96,7 +96,9 @@ func (a *app) verbCommand(v contract.Verb) *cobra.Command {
 			return err
 		}
 		if !says.Many {
-			return a.actOnNamed(cmd, names[0], o)
+			if names, err = canonicalNames(names); err != nil {
+				return err
+			}
 		}
 		one := len(names) == 1 && len(chosen.globs) == 0
 		if instance := flags.Lookup("instance"); instance != nil && instance.Changed && !one {

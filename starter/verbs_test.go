@@ -5,9 +5,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,12 +48,7 @@ func TestAVerbThatIsAdded(t *testing.T) {
 				who = contract.Caller{By: "op (token:op)", From: "127.0.0.1"}
 			}
 			run := func(args ...string) ran {
-				var out, errors strings.Builder
-				a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errors, dial: dial, terminal: func() bool {
-					return false
-				}, now: func() time.Time { return clock }, verbs: verbs}
-				code := a.run(t.Context(), args)
-				return ran{code, out.String(), errors.String()}
+				return burnishWith(t, nil, func(a *app, _ func()) { a.dial, a.verbs = dial, verbs }, args...)
 			}
 			got := run("inspect-board", "d00", "--instance", someInstance, "--reason", "a new fan")
 			require.Equal(t, ran{exitOK, "d00: inspected, now error\n", ""}, got)

@@ -50,16 +50,26 @@ func (a *app) afterStart(ctx context.Context, what string, there func() bool) er
 	return nil
 }
 
-// served are the names of the clouds or appliances that control workers serve.
-func (a *app) served(ctx context.Context, what string,
-	names func(context.Context) ([]string, error)) (all []string, err error) {
+// onlyServed is the cloud or appliance that control workers serve, where there is only one.
+func (a *app) onlyServed(ctx context.Context, l deviceClient, what, flag string,
+	names func(context.Context) ([]string, error), none *failure) (string, error) {
+	var all []string
+	var err error
 	ended := a.afterStart(ctx, what, func() bool {
-		rctx, cancel := a.requestContext(ctx)
-		defer cancel()
-		all, err = names(rctx)
+		all, err = ask(ctx, a, l, "", names)
 		return len(all) > 0 || err != nil
 	})
-	return all, cmp.Or(ended, err)
+	switch {
+	case ended != nil:
+		return "", a.explain(ctx, l, "", ended)
+	case err != nil:
+		return "", err
+	case len(all) == 0:
+		return "", none
+	case len(all) > 1:
+		return "", usagef("several %ss are served: name one of %s by --%s", flag, strings.Join(all, ", "), flag)
+	}
+	return all[0], nil
 }
 
 // await returns when the device has left pending_cleaning and cleaning: nil if it was
@@ -92,15 +102,10 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 		case isUnreachable(err): // also when the end of --timeout is how it was noticed
 			return v, err
 		case errors.Is(limited.Err(), context.DeadlineExceeded) && parent.Err() == nil:
-			return v, &failure{
-				exit: exitTimeout, code: device.CodeTimeout, device: name, state: v.DeviceState,
-				message: fmt.Sprintf("still running after %s", a.timeout.limit),
-				remedy:  "see burnish show " + name,
-			}
+			return v, failf(device.CodeTimeout, "see burnish show "+name, "still running after %s", a.timeout.limit).
+				about(name, v.DeviceState)
 		case isInterrupted(parent):
-			f := interrupted("the clean goes on", "see burnish show "+name)
-			f.device, f.state = name, v.DeviceState
-			return v, f
+			return v, interrupted("the clean goes on", "see burnish show "+name).about(name, v.DeviceState)
 		default:
 			return v, a.explain(parent, l, name, err)
 		}

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,43 +14,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
+	"burnish/starter/internal/live"
+	"burnish/starter/internal/terminal"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 const (
-	// maxDescribes bounds the devices that one poll describes one by one. A step's heartbeat
-	// comes at most every 5 seconds, so that 100 devices lose nothing.
-	maxDescribes = 20
-	// hiddenDescribes is how many of them may be out of view, so that those which end soon, or
-	// leave their queue, come into view.
-	hiddenDescribes = 5
-	// longestPlace bounds how much later a queued device is described for its place in line.
-	longestPlace = 60
+	// progressLineInterval is how often the progress of a running step is printed as a line.
+	progressLineInterval = 10 * time.Second
+	// keptEnds is how many ended cleans a picture keeps, barWidth the inner width of a bar in it.
+	keptEnds, barWidth = 5, 22
 )
-
-// deviceSnapshot is one device at the time of a poll.
-type deviceSnapshot struct {
-	contract.DeviceStatus
-	rate      int64         // bytes a second, 0 if unknown
-	left      time.Duration // of the running step
-	leftKnown bool          // left is known
-	polledAt  time.Time     // when rate and left were taken
-	notFound  bool          // the device does not exist any more
-}
-
-// screen is where a watch is shown.
-type screen interface {
-	// show takes all devices that are watched, sorted by name.
-	show(all []deviceSnapshot) error
-	// finished shows a device whose clean has ended, once.
-	finished(s deviceSnapshot) error
-	// note shows a remark.
-	note(text string) error
-	// shown names the running devices that are in view; nil: all of them.
-	shown() []string
-	close() error
-}
 
 func (a *app) watchCommand() *cobra.Command {
 	return &cobra.Command{
@@ -62,130 +37,168 @@ clean then, 1 if not, as after named steps. On a terminal it draws a bar for eac
 line for each change of state, and one every 10 seconds while a step runs. Rate and time
 left are those of the running step. Ctrl-C does not stop the clean.`,
 		Example: "  burnish watch h1_0000:01:00.0",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("takes one NAME or UUID, not %d", len(args))
-			}
-			return nil
-		},
+		Args:    atMostOne("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.devices(cmd.Context(), func(l deviceClient) error { return a.watch(cmd.Context(), l, "") })
-			}
-			return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
-				return a.watch(cmd.Context(), l, name)
+			return a.withOneOrAll(cmd.Context(), args, func(l deviceClient, name string) error {
+				w := &watcher{
+					meter: meter{app: a, l: l, rates: map[string]*rateEstimator{}}, name: name,
+					devices: map[string]deviceSnapshot{}, ended: map[string]time.Time{}, printed: map[string]printedLine{},
+				}
+				return a.follow(cmd.Context(), following{open: a.opening(l), look: w.look, stopped: w.stopped})
 			})
 		},
 	}
 }
 
-// watch polls until the operator stops it, or the clean of the one device has ended.
-func (a *app) watch(parent context.Context, l deviceClient, name string) (err error) {
-	limited, cancel := a.waitLimit(parent)
-	defer cancel()
-	screen, err := a.newScreen()
-	if err != nil {
-		return err
-	}
-	w := &watcher{app: a, l: l, name: name, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: screen}
-	defer func() {
-		if closeErr := w.screen.close(); err == nil {
-			err = closeErr
-		}
-	}()
-	err = a.follow(limited, pollInterval, screen.note, func(first bool) (int, bool, error) {
-		ended, err := w.poll(limited, first)
-		return w.listed, ended, err
-	})
-	switch {
-	case !errors.Is(err, errStopped):
-		return err
-	case isInterrupted(parent):
-		return w.interrupted()
-	}
-	return &failure{
-		exit: exitTimeout, code: device.CodeTimeout, device: name,
-		message: fmt.Sprintf("watched for %s; the cleans keep running", a.timeout.limit), remedy: "see burnish list",
-	}
+// deviceSnapshot is one device at the time of a poll.
+type deviceSnapshot struct {
+	contract.DeviceStatus
+	rate     int64     // bytes a second; 0: unknown
+	ends     time.Time // of the running step at this rate; zero: unknown
+	notFound bool      // the device does not exist any more
 }
 
-// interrupted is the end of a watch by Ctrl-C, which ends nothing else.
-func (w *watcher) interrupted() error {
-	if w.name == "" {
-		return interrupted("the cleans go on", "")
+// meter describes devices, and measures how fast their steps are.
+type meter struct {
+	*app
+	l deviceClient
+
+	mu    sync.Mutex
+	rates map[string]*rateEstimator
+}
+
+// describe describes devices, a few at a time.
+func (m *meter) describe(ctx context.Context, names []string) (map[string]deviceSnapshot, error) {
+	described := map[string]deviceSnapshot{}
+	var failed error
+	parallel(len(names), parallelism, func(i int) {
+		e, err := ask(ctx, m.app, m.l, names[i], func(ctx context.Context) (client.Execution, error) {
+			e, err := m.l.Describe(ctx, names[i])
+			if client.NotFound(err) {
+				return client.Execution{}, nil
+			}
+			return e, err
+		})
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err != nil {
+			failed = err
+			return
+		}
+		described[names[i]] = m.snapshot(names[i], e)
+	})
+	return described, failed
+}
+
+func (m *meter) snapshot(name string, e client.Execution) deviceSnapshot {
+	now := m.now()
+	s := deviceSnapshot{DeviceStatus: e.Status, notFound: !e.Running}
+	s.Name = name
+	if s.Progress = e.Progress(s.DeviceStatus, now); s.Progress == nil {
+		return s
 	}
-	f := interrupted("the clean goes on", "see burnish show "+w.name)
-	f.device = w.name
-	return f
+	if beat := e.Pending[s.CleanStep.Step].Progress; beat != nil {
+		if m.rates[name] == nil {
+			m.rates[name] = &rateEstimator{}
+		}
+		m.rates[name].add(*beat, now)
+		s.rate, s.ends = m.rates[name].rate(), m.rates[name].ends()
+	}
+	return s
 }
 
 // watcher is one watch.
 type watcher struct {
-	*app
-	l       deviceClient
+	meter
 	name    string // of the one device; "" for all
-	devices map[string]*watched
+	devices map[string]deviceSnapshot
 	ended   map[string]time.Time // last change of each device that is not watched any more
-	screen  screen
-	listed  int // how many devices the last listing had
+
+	ends    []string               // the lines of the last ones, for the picture
+	printed map[string]printedLine // the last one of each device
+	isIdle  bool                   // it was printed that no clean is running
 }
 
-// watched is a device of the polls before.
-type watched struct {
-	snapshot deviceSnapshot
-	rate     rateEstimator
-	polledAt time.Time
-}
-
-// poll reads all devices once and shows them. With one device, ended says that its clean has
-// ended, with err as the outcome.
-func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) {
+// look polls once and shows what it finds: in the view, or printed.
+func (w *watcher) look(ctx context.Context, view *live.Screen, _ bool) (listed int, over bool, err error) {
+	var gone []deviceSnapshot
 	if w.name != "" {
-		return w.pollOne(ctx, first)
+		gone, over, err = w.pollOne(ctx)
+	} else {
+		listed, gone, err = w.poll(ctx)
 	}
+	if err != nil && !over {
+		return listed, false, err
+	}
+	var all []deviceSnapshot
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		all = append(all, w.devices[name])
+	}
+	if view == nil || over && !view.Opened() {
+		return listed, over, cmp.Or(w.printNew(all, gone), err)
+	}
+	for _, s := range gone {
+		w.ends = append(w.ends, w.now().Local().Format("15:04:05")+"  "+s.line(w.now()))
+	}
+	w.ends = w.ends[max(len(w.ends)-keptEnds, 0):]
+	view.Show(watchPage(all, w.ends, w.now()))
+	return listed, over, err
+}
+
+// stopped is the end of a watch by the operator or by --timeout, which ends nothing else.
+func (w *watcher) stopped(ctx context.Context) error {
+	f := failf(device.CodeTimeout, "see burnish list", "watched for %s; the cleans keep running", w.timeout.limit)
+	switch {
+	case isInterrupted(ctx) && w.name == "":
+		f = interrupted("the cleans go on", "")
+	case isInterrupted(ctx):
+		f = interrupted("the clean goes on", "see burnish show "+w.name)
+	}
+	f.device = w.name
+	return f
+}
+
+// poll reads all devices once: it lists them, and describes those in cleaning. gone are those that are
+// not watched any more.
+func (w *watcher) poll(ctx context.Context) (count int, gone []deviceSnapshot, err error) {
 	views, err := w.find(ctx, w.l,
 		&filter{states: []string{string(device.PendingCleaning), string(device.Cleaning), string(device.Error)}})
 	if err != nil {
-		return false, err
+		return 0, nil, err
 	}
-	w.listed = len(views)
-	listed := map[string]contract.DeviceStatus{}
+	before := maps.Clone(w.devices)
+	var names []string
 	for _, v := range views {
 		// The listing may be older than what the device itself returned. One of the same
 		// second may be either: the device is described.
-		if ended, ok := w.ended[v.Name]; !ok || !v.UpdatedAt.Before(ended) {
-			listed[v.Name] = v
-		}
-	}
-	described, err := w.describeAll(ctx, w.toDescribe(listed))
-	if err != nil {
-		return false, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(described)) {
-		known := w.devices[name] != nil
-		s := w.record(name, described[name])
-		delete(listed, name)
-		if !s.notFound && isWatched(s.DeviceState) {
+		ended, known := w.ended[v.Name]
+		if known && v.UpdatedAt.Before(ended) {
 			continue
 		}
-		delete(w.devices, name)
-		w.ended[name] = s.UpdatedAt
-		if known {
-			if err := w.screen.finished(s); err != nil {
-				return false, err
+		if delete(before, v.Name); v.DeviceState == device.Cleaning || v.UpdatedAt.Equal(ended) {
+			names = append(names, v.Name)
+		} else {
+			w.devices[v.Name] = deviceSnapshot{DeviceStatus: v}
+		}
+	}
+	// What the listing misses may be there still.
+	described, err := w.describe(ctx, append(names, slices.Sorted(maps.Keys(before))...))
+	if err != nil {
+		return len(views), nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(described)) {
+		s := described[name]
+		_, known := w.devices[name]
+		w.devices[name] = s
+		if s.notFound || !isWatched(s.DeviceState) {
+			delete(w.devices, name)
+			w.ended[name] = s.UpdatedAt
+			if known {
+				gone = append(gone, s)
 			}
 		}
 	}
-	for name, v := range listed {
-		before := w.devices[name]
-		if before == nil {
-			w.devices[name] = &watched{snapshot: deviceSnapshot{DeviceStatus: v}}
-		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning ||
-			v.UpdatedAt.After(before.snapshot.UpdatedAt) {
-			before.snapshot = deviceSnapshot{DeviceStatus: v}
-		}
-	}
-	return false, w.screen.show(w.picture())
+	return len(views), gone, nil
 }
 
 // isWatched says whether a device in this state is shown.
@@ -193,171 +206,133 @@ func isWatched(s device.State) bool {
 	return s == device.PendingCleaning || s == device.Cleaning || s == device.Error
 }
 
-// toDescribe gives the devices to describe one by one: those that the listing no longer has,
-// because it may lag, and those in cleaning, the least recently polled first.
-func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
-	var names []string
-	for name := range w.devices {
-		if _, ok := listed[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	for name, v := range listed {
-		if v.UpdatedAt.Equal(w.ended[name]) {
-			names = append(names, name)
-		}
-	}
-	missing := len(names)
-	for name, v := range listed {
-		if v.DeviceState == device.Cleaning && !v.UpdatedAt.Equal(w.ended[name]) {
-			names = append(names, name)
-		}
-	}
-	// Whoever is far back in a queue will not run soon.
-	due := func(name string) time.Time {
-		before := w.devices[name]
-		if before == nil || before.polledAt.IsZero() {
-			return time.Time{}
-		}
-		return before.polledAt.Add(time.Duration(min(before.snapshot.place(), longestPlace)) * time.Second)
-	}
-	running := names[missing:]
-	slices.SortFunc(running, func(a, b string) int {
-		return cmp.Or(due(a).Compare(due(b)), strings.Compare(a, b))
-	})
-	room := max(maxDescribes-missing, 0)
-	if shown := w.screen.shown(); len(shown) > 0 {
-		inView := func(name string) bool { return slices.Contains(shown, name) }
-		visible := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !inView(name) })
-		hidden := slices.DeleteFunc(slices.Clone(running), inView)
-		visible = visible[:min(len(visible), max(room-min(len(hidden), hiddenDescribes), 0))]
-		running = slices.Concat(visible, hidden)
-	}
-	missing = min(missing, maxDescribes)
-	return append(names[:missing:missing], running[:min(len(running), room)]...)
-}
-
-// describeAll describes devices, a few at a time. A device that does not exist is not running.
-func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]client.Execution, error) {
-	var (
-		mu        sync.Mutex
-		described = map[string]client.Execution{}
-		failed    error
-	)
-	parallel(len(names), parallelism, func(i int) {
-		e, err := w.describe(ctx, names[i])
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			failed = err
-			return
-		}
-		described[names[i]] = e
-	})
-	return described, failed
-}
-
-func (w *watcher) describe(ctx context.Context, name string) (client.Execution, error) {
-	rctx, cancel := w.requestContext(ctx)
-	defer cancel()
-	e, err := w.l.Describe(rctx, name)
-	switch {
-	case client.NotFound(err):
-		return client.Execution{Name: name}, nil
-	case err != nil:
-		return client.Execution{}, w.explain(ctx, w.l, name, err)
-	}
-	return e, nil
-}
-
-// record makes a snapshot of a device from its description.
-func (w *watcher) record(name string, e client.Execution) deviceSnapshot {
-	now := w.now()
-	before := w.devices[name]
-	if before == nil {
-		before = &watched{}
-		w.devices[name] = before
-	}
-	before.polledAt = now
-	s := deviceSnapshot{DeviceStatus: e.Status, polledAt: now, notFound: !e.Running}
-	s.Name = name
-	s.Progress = e.Progress(s.DeviceStatus, now)
-	if s.Progress != nil {
-		if beat := e.Pending[s.CleanStep.Step].Progress; beat != nil {
-			before.rate.add(*beat, now)
-			s.rate = before.rate.rate()
-			s.left, s.leftKnown = before.rate.remaining(now)
-		}
-	}
-	before.snapshot = s
-	return s
-}
-
-// picture is all watched devices, by name.
-func (w *watcher) picture() []deviceSnapshot {
-	var all []deviceSnapshot
-	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
-		all = append(all, w.devices[name].snapshot)
-	}
-	return all
-}
-
-// pollOne reads the one device that was named.
-func (w *watcher) pollOne(ctx context.Context, first bool) (ended bool, err error) {
-	e, err := w.describe(ctx, w.name)
+// pollOne reads the one device that was named. At the end of its clean err is the outcome.
+func (w *watcher) pollOne(ctx context.Context) (gone []deviceSnapshot, over bool, err error) {
+	described, err := w.describe(ctx, []string{w.name})
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	if !e.Running {
-		return true, noSuchDevice(w.name)
-	}
-	s := w.record(w.name, e)
-	if s.DeviceState == device.Absent {
-		return true, notEnrolled(w.name)
-	}
-	if s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning {
-		return false, w.screen.show(w.picture())
+	switch s := described[w.name]; {
+	case s.notFound:
+		return nil, true, noSuchDevice(w.name)
+	case s.DeviceState == device.Absent:
+		return nil, true, notEnrolled(w.name)
+	case s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning:
+		w.devices[w.name] = s
+		return nil, false, nil
 	}
 	v, _, err := w.deviceStatus(ctx, w.l, w.name)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	ended, outcome := cleanOutcome(v)
-	if !ended {
-		return false, nil // a new clean began between the two reads
+	over, outcome := cleanOutcome(v)
+	if !over {
+		return nil, false, nil // a new clean began between the two reads
 	}
-	if err := w.screen.finished(deviceSnapshot{DeviceStatus: v}); err != nil {
-		return false, err
-	}
-	return true, cmp.Or(outcome, notClean(v))
+	delete(w.devices, w.name)
+	return []deviceSnapshot{{DeviceStatus: v}}, true, cmp.Or(outcome, notClean(v))
 }
 
 // notClean is the end of a watch whose device may be used, or worked on, and is not clean: it was
 // not cleaned yet, only named steps were done, or it was offered without a clean. nil if it is,
 // or if it has a tenant by now.
 func notClean(v contract.DeviceStatus) error {
-	f := &failure{exit: exitFailed, code: device.CodeRefused, device: v.Name, state: v.DeviceState}
+	what, remedy := "is not clean", "provide "+v.Name+" to clean it"
 	switch {
-	case v.DeviceState == device.Allocated:
+	case v.DeviceState == device.Allocated || !v.Dirty && !v.NotSanitized:
 		return nil
-	case v.Dirty:
-		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and is not clean", v.DeviceState), "provide "+v.Name+
-			" to clean it"
-		return f
-	case v.NotSanitized:
-		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not sanitized", v.DeviceState),
-			"see burnish show "+v.Name
-		return f
+	case !v.Dirty:
+		what, remedy = "was not sanitized", "see burnish show "+v.Name
+	}
+	return failf(device.CodeRefused, remedy, "the device is in state %s, and %s", v.DeviceState, what).
+		about(v.Name, v.DeviceState)
+}
+
+// watchObject is a snapshot for programs.
+type watchObject struct {
+	Time          time.Time                `json:"time"`
+	Name          string                   `json:"name"`
+	UUID          string                   `json:"uuid"`
+	State         device.State             `json:"device_state"`
+	CleanStep     *contract.CleanStep      `json:"clean_step"`
+	Progress      *contract.StatusProgress `json:"progress"`
+	Rate          int64                    `json:"bytes_per_second,omitempty"`
+	Left          *float64                 `json:"seconds_left,omitempty"`
+	NeedsOperator bool                     `json:"needs_operator"`
+	Fault         string                   `json:"fault"`
+	LastError     string                   `json:"last_error"`
+	Remedy        string                   `json:"remedy"`
+	Over          bool                     `json:"over"`
+}
+
+// printedLine is what was printed for a device.
+type printedLine struct {
+	what string
+	done int64
+	at   time.Time
+}
+
+// printNew prints what is new: lines for people and logs, objects for programs.
+func (w *watcher) printNew(all, gone []deviceSnapshot) error {
+	for _, s := range gone {
+		if err := w.printOne(s, true); err != nil {
+			return err
+		}
+		delete(w.printed, s.Name)
+	}
+	wasIdle := w.isIdle
+	if w.isIdle = len(all) == 0 && w.name == "" && w.format == formatTable; w.isIdle && !wasIdle {
+		return w.print("no clean is running\n")
+	}
+	for _, s := range all {
+		if err := w.printOne(s, false); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+func (w *watcher) printOne(s deviceSnapshot, over bool) error {
+	o := watchObject{
+		Name: s.Name, UUID: contract.DeviceUUID(s.Name), State: s.DeviceState, CleanStep: s.CleanStep, Progress: s.Progress,
+		Rate: s.rate, NeedsOperator: s.NeedsOperator, Fault: s.Fault, LastError: s.LastError, Remedy: s.Remedy, Over: over,
+	}
+	if s.notFound {
+		o.State = device.Absent
+	}
+	now := printedLine{what: s.statusText() + s.step().Waiting, done: s.step().Done, at: w.now()}
+	if w.format != formatTable { // what only depends on the time is not a change
+		text, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		now.what = string(text)
+	}
+	before := w.printed[s.Name]
+	if !over && before.what == now.what && (before.done == now.done || now.at.Sub(before.at) < progressLineInterval) {
+		return nil
+	}
+	w.printed[s.Name] = now
+	if o.Time = now.at.UTC(); !s.ends.IsZero() {
+		left := s.left(now.at).Seconds()
+		o.Left = &left
+	}
+	return w.printNext(o, func() string { return local(now.at) + "  " + s.line(now.at) + "\n" })
+}
+
+// step is the progress of the running step; empty without one.
+func (s deviceSnapshot) step() contract.StatusProgress {
+	if s.Progress == nil {
+		return contract.StatusProgress{}
+	}
+	return *s.Progress
+}
+
+// left is how long the running step still takes, where that is known.
+func (s deviceSnapshot) left(now time.Time) time.Duration { return max(s.ends.Sub(now), 0) }
+
 // statusText describes the device's state without its progress.
 func (s deviceSnapshot) statusText() string {
-	step := ""
-	if s.CleanStep != nil {
-		step = s.CleanStep.Step
-	}
 	state := string(s.DeviceState)
 	switch {
 	case s.notFound:
@@ -368,36 +343,161 @@ func (s deviceSnapshot) statusText() string {
 		return state + ", needs an operator: " + attention(s.DeviceStatus)
 	case s.DeviceState == device.PendingCleaning:
 		return state + ", clean about to start"
-	case s.DeviceState == device.Cleaning && step == "":
+	case s.DeviceState == device.Cleaning && s.CleanStep == nil:
 		return state + ", between steps"
 	case s.DeviceState == device.Cleaning:
-		return state + ", " + step
+		return state + ", " + s.CleanStep.Step
 	}
 	return state
 }
 
-// rateText is the rate, and the time left.
-func (s deviceSnapshot) rateText() string {
-	var parts []string
-	if s.rate > 0 {
-		parts = append(parts, size(s.rate)+"/s")
-	}
-	if s.leftKnown {
-		parts = append(parts, s.left.Round(time.Second).String()+" left")
-	}
-	return strings.Join(parts, ", ")
-}
-
 // line is everything in one line.
-func (s deviceSnapshot) line() string {
-	text := s.statusText()
-	if s.DeviceState != device.Cleaning || s.notFound {
-		return oneLine(s.Name + ": " + text)
-	}
-	for _, more := range []string{progressLine(s.Progress), s.rateText()} {
-		if more != "" {
-			text += ", " + more
+func (s deviceSnapshot) line(now time.Time) string {
+	parts := []string{s.Name + ": " + s.statusText()}
+	if s.DeviceState == device.Cleaning && !s.notFound {
+		if text := progressLine(s.Progress); text != "" {
+			parts = append(parts, text)
+		}
+		if s.rate > 0 {
+			parts = append(parts, rateText(s.rate))
+		}
+		if !s.ends.IsZero() {
+			parts = append(parts, s.left(now).Round(time.Second).String()+" left")
 		}
 	}
-	return oneLine(s.Name + ": " + text)
+	return oneLine(strings.Join(parts, ", "))
+}
+
+// group is what a watched device is at, in the order in which they are shown.
+type group int
+
+const (
+	groupRunning group = iota
+	groupFailed
+	groupQueued
+)
+
+var groupNames = [...]string{groupRunning: "running", groupFailed: "failed", groupQueued: "queued"}
+
+// group is the part of the picture that the device belongs to.
+func (s deviceSnapshot) group() group {
+	switch {
+	case s.DeviceState == device.Error || s.NeedsOperator:
+		return groupFailed
+	case s.DeviceState == device.PendingCleaning, s.step().Waiting != "", s.Progress == nil && s.Waiting != nil:
+		return groupQueued
+	}
+	return groupRunning
+}
+
+// before is the order of the picture: what runs, what ends next first; then what failed, the last first;
+// then what waits, in its order. What is not known comes last.
+func (s deviceSnapshot) before(other deviceSnapshot) int {
+	way := cmp.Compare(s.group(), other.group())
+	switch {
+	case way != 0:
+		return way
+	case s.group() == groupFailed:
+		way = other.UpdatedAt.Compare(s.UpdatedAt)
+	case s.group() == groupQueued:
+		// Of 0, which is not known, one less is the largest.
+		way = cmp.Or(cmp.Compare(uint(s.place())-1, uint(other.place())-1), s.UpdatedAt.Compare(other.UpdatedAt))
+	case s.ends.IsZero() != other.ends.IsZero():
+		return other.ends.Compare(s.ends)
+	default:
+		way = cmp.Or(s.ends.Compare(other.ends), s.UpdatedAt.Compare(other.UpdatedAt))
+	}
+	return cmp.Or(way, strings.Compare(s.Name, other.Name))
+}
+
+// place is the device's place in line; 0 if it is not known.
+func (s deviceSnapshot) place() int {
+	if s.Waiting != nil && s.Waiting.Place > 0 {
+		return s.Waiting.Place
+	}
+	place := 0
+	// Of other texts nothing is read, and the place stays unknown.
+	_, _ = fmt.Sscanf(s.step().Waiting, "queued for a slot (%d", &place)
+	return place
+}
+
+// watchPage is the picture of a watch.
+func watchPage(all []deviceSnapshot, ended []string, now time.Time) live.Page {
+	slices.SortFunc(all, deviceSnapshot.before)
+	p := live.Page{Table: terminal.NewTable(all, watchColumns(now)), Time: now, Foot: ended, Head: "no clean is running"}
+	var counts [3]int
+	var rate int64
+	for _, s := range all {
+		p.Keys = append(p.Keys, s.Name)
+		if counts[s.group()]++; s.group() == groupRunning {
+			rate += s.rate
+		}
+	}
+	if len(all) > 0 {
+		p.Head = fmt.Sprintf("%d running, %d queued, %d failed", counts[groupRunning], counts[groupQueued],
+			counts[groupFailed])
+	}
+	if rate > 0 {
+		p.Head += ", " + rateText(rate)
+	}
+	return p
+}
+
+// watchColumns are those of a watch.
+func watchColumns(now time.Time) []terminal.Column[deviceSnapshot] {
+	type snapshot = deviceSnapshot
+	since := func(from, to time.Time) float64 {
+		if from.IsZero() || to.IsZero() {
+			return 0
+		}
+		return to.Sub(from).Seconds()
+	}
+	return []terminal.Column[snapshot]{
+		{Title: "NAME", Keep: 100, Least: 16, Text: func(s snapshot) string { return s.Name }},
+		{Title: "STATE", Keep: 98, Text: func(s snapshot) string { return groupNames[s.group()] },
+			Order: func(a, b snapshot) int { return cmp.Compare(a.group(), b.group()) }},
+		{Title: "HOST", Keep: 40, Least: 8, Text: func(s snapshot) string { return s.Hostname }},
+		{Title: "STEP", Keep: 85, Text: func(s snapshot) string {
+			if s.CleanStep == nil {
+				return ""
+			}
+			return s.CleanStep.Step
+		}},
+		number("%", 95, func(s snapshot) float64 { return s.step().Percent },
+			func(s snapshot) string { return fmt.Sprintf("%.1f", s.Progress.Percent) }),
+		number("LEFT", 90, func(s snapshot) float64 { return since(now, s.ends) },
+			func(s snapshot) string { return terminal.Duration(s.left(now)) }),
+		number("RATE", 75, func(s snapshot) float64 { return float64(s.rate) },
+			func(s snapshot) string { return rateText(s.rate) }),
+		number("PROGRESS", 65, func(s snapshot) float64 { return since(s.step().ProgressAt, now) },
+			func(s snapshot) string { return age(now, s.Progress.ProgressAt) + " ago" }),
+		number("BUDGET", 60, func(s snapshot) float64 { return since(now, s.step().BudgetEnds) }, func(s snapshot) string {
+			if left := s.Progress.BudgetEnds.Sub(now); left > 0 {
+				return terminal.Duration(left)
+			}
+			return "over"
+		}),
+		number("SINCE", 50, func(s snapshot) float64 { return since(s.UpdatedAt, now) },
+			func(s snapshot) string { return age(now, s.UpdatedAt) }),
+		{Title: "NOTE", Keep: 97, Least: 12, Text: deviceSnapshot.note},
+	}
+}
+
+// note is how far a device is, and what it does, waits for, or needs.
+func (s deviceSnapshot) note() string {
+	p := s.step()
+	switch {
+	case s.group() == groupFailed:
+		return attention(s.DeviceStatus)
+	case p.Waiting != "":
+		return p.Waiting
+	case s.Waiting != nil:
+		return s.Waiting.Message
+	case s.group() == groupQueued:
+		return "its clean to start"
+	case p.Total > 0 || p.Percent > 0:
+		full := min(int(barWidth*max(p.Percent, 0)/100), barWidth)
+		return "[" + strings.Repeat("=", full) + strings.Repeat("-", barWidth-full) + "]"
+	}
+	return p.Doing
 }

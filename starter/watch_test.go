@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,8 +38,6 @@ type fleet struct {
 // watching runs `burnish watch` over the fleet.
 func (f *fleet) watching(t *testing.T, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
 	f.now = clock
 	f.described = make([][]string, len(f.rounds)+1)
 	present := func() map[string]client.Execution { return f.rounds[min(f.round, len(f.rounds)-1)] }
@@ -86,23 +83,18 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 			return present()[name].Status, nil
 		},
 	}
-	var out, errs bytes.Buffer
-	a := &app{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
-		dial: dialing(t, l),
-		now:  func() time.Time { return f.now },
-		pause: func(ctx context.Context, d time.Duration) error {
+	return burnishWith(t, l, func(a *app, ctrlC func()) {
+		a.now = func() time.Time { return f.now }
+		a.pause = func(ctx context.Context, d time.Duration) error {
 			require.GreaterOrEqual(t, d, pollInterval)
 			f.round++
 			f.now = f.now.Add(d)
 			if f.round == len(f.rounds) {
-				cancel()
+				ctrlC()
 			}
 			return ctx.Err()
-		},
-	}
-	code := a.run(ctx, append([]string{"watch"}, args...))
-	return ran{code, out.String(), errs.String()}
+		}
+	}, append([]string{"watch"}, args...)...)
 }
 
 // cleaningAt is a device in a step, with a heartbeat.
@@ -280,105 +272,69 @@ func TestWatchAll(t *testing.T) {
 	}
 }
 
-// With hundreds of devices in cleaning, each poll describes a few of them in turn.
-func TestWatchLimitsItsRequests(t *testing.T) {
-	const devices, rounds = 110, 12
+// A poll is one listing, and a description of each device in cleaning, a few at a time. With the
+// fleet and with the time that the server needs the polls become rarer.
+func TestWatchSparesTheServer(t *testing.T) {
 	f := &fleet{slow: time.Millisecond}
 	all := map[string]client.Execution{}
-	for i := range devices {
+	for i := range 100 {
 		name := fmt.Sprintf("d%03d", i)
 		all[name] = cleaningAt(name, 0, mib, 0, "")
+		all["e"+name] = failedWith("e" + name)
 	}
-	for i := range 500 {
-		name := fmt.Sprintf("e%03d", i)
-		all[name] = failedWith(name)
-	}
-	for range rounds {
-		f.rounds = append(f.rounds, all)
-	}
-	got := f.watching(t)
-	require.Equal(t, exitInterrupted, got.code, got.errors)
+	f.rounds = []map[string]client.Execution{all, all}
+	require.Equal(t, exitInterrupted, f.watching(t).code)
 	require.LessOrEqual(t, f.most, parallelism)
-	times := map[string]int{}
-	for _, names := range f.described[:rounds] {
-		require.Len(t, names, maxDescribes)
-		for _, name := range names {
-			require.True(t, strings.HasPrefix(name, "d"), name)
-			times[name]++
-		}
+	for _, names := range f.described[:2] {
+		require.Len(t, names, 100)
+		require.NotContains(t, strings.Join(names, " "), "e")
 	}
-	require.Len(t, times, devices)
-	for name, n := range times {
-		require.InDelta(t, rounds*maxDescribes/devices, n, 1, name)
-	}
-}
-
-// scene is a screen that shows some of the devices.
-type scene struct {
-	inView []string
-	last   []deviceSnapshot
-}
-
-func (s *scene) show(all []deviceSnapshot) error { s.last = all; return nil }
-func (s *scene) finished(deviceSnapshot) error   { return nil }
-func (s *scene) note(string) error               { return nil }
-func (s *scene) shown() []string                 { return s.inView }
-func (s *scene) close() error                    { return nil }
-
-// A poll is one listing, and a few devices that are asked: those in view first, and the others
-// in turn, so that one which ends soon comes into view. With the fleet and with the time that
-// the server needs the polls become rarer.
-func TestWatchSparesTheServer(t *testing.T) {
-	now := clock
-	l := bigFleet(func() time.Time { return now })
-	var mu sync.Mutex
-	listed, asked := 0, map[string]int{}
-	list, describe := l.onList, l.onDescribe
-	l.onList = func(query string) ([]client.Execution, error) {
-		listed++
-		return list(query)
-	}
-	l.onDescribe = func(name string) (client.Execution, error) {
-		mu.Lock()
-		asked[name]++
-		mu.Unlock()
-		return describe(name)
-	}
-	view := &scene{}
-	for i := range 12 {
-		view.inView = append(view.inView, fmt.Sprintf("h%02d_0000:00:00.0", i))
-	}
-	a := &app{now: func() time.Time { return now }, timeout: timeout{limit: time.Minute}}
-	w := &watcher{app: a, l: l, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: view}
-	const rounds = 15
-	for round := range rounds {
-		ended, err := w.poll(t.Context(), round == 0)
-		require.NoError(t, err)
-		require.False(t, ended)
-		sum := 0
-		for _, n := range asked {
-			sum += n
-		}
-		require.LessOrEqual(t, sum, (round+1)*maxDescribes)
-		now = now.Add(pollPause(w.listed, 0))
-	}
-	require.Equal(t, rounds, listed)
-	for _, name := range view.inView {
-		require.Equal(t, rounds, asked[name])
-	}
-	running := 0
-	for name, n := range asked {
-		require.Equal(t, device.Cleaning, w.devices[name].snapshot.DeviceState)
-		require.Positive(t, n)
-		running++
-	}
-	require.Equal(t, 100, running, "each one that runs was asked by then")
-	require.Len(t, view.last, 600)
-
 	require.Equal(t, pollInterval, pollPause(100, 0))
 	require.Equal(t, 3*time.Second, pollPause(600, 100*time.Millisecond))
 	require.Equal(t, 4*time.Second, pollPause(10, time.Second))
 	require.Equal(t, maxPollInterval, pollPause(10_000, time.Minute))
+}
+
+// The rows, whose names would give the opposite order: what runs, what ends next first and what has no
+// known end last; then what failed, the last one first; then what waits, in its order, and what has no
+// known place last. Each has its columns.
+func TestTheRowsOfAWatch(t *testing.T) {
+	at := func(e client.Execution, minutes int) deviceSnapshot {
+		m := meter{app: &app{now: func() time.Time { return clock }}, rates: map[string]*rateEstimator{}}
+		s := m.snapshot(e.Name, e)
+		s.UpdatedAt = clock.Add(time.Duration(minutes) * time.Minute)
+		return s
+	}
+	late := cleaningAt("r1", 10*mib, 100*mib, 2*time.Second, "")
+	beat := late.Pending["zero"].Progress
+	beat.BudgetEnds, beat.ProgressAt = clock.Add(-1), clock.Add(-time.Minute)
+	held := standing("q7", device.Cleaning)
+	held.Status.Waiting = &contract.StatusWait{For: contract.WaitHold, Message: "on hold"}
+	all := []deviceSnapshot{
+		at(standing("q6", device.PendingCleaning), -3), at(held, -4), at(hostUnreachable("f8"), -9), at(failedWith("f9"), -1),
+		at(cleaningAt("q8", 0, mib, 0, "queued for a slot (10th in line)"), -1),
+		at(cleaningAt("q9", 0, mib, 0, "queued for a slot (2nd in line)"), -1), at(late, -5),
+		at(cleaningAt("r0", 0, 100*mib, 0, ""), -9), at(cleaningAt("r3", 50*mib, 100*mib, time.Second, ""), -2),
+		at(cleaningAt("r2", 50*mib, 100*mib, 2*time.Second, ""), -2),
+	}
+	p := watchPage(all, []string{"d9: available"}, clock)
+	require.Equal(t, []string{"r3", "r2", "r1", "r0", "f9", "f8", "q9", "q8", "q7", "q6"}, p.Keys)
+	require.Equal(t, "4 running, 4 queued, 2 failed, 80.0 MiB/s", p.Head)
+	require.Equal(t, strings.Join([]string{
+		"NAME  STATE    HOST  STEP     %  LEFT        RATE  PROGRESS  BUDGET  SINCE  NOTE",
+		"r3    running  h1    zero  50.0    1s  50.0 MiB/s         -       -     2m  [===========-----------]",
+		"r2    running  h1    zero  50.0    2s  25.0 MiB/s         -       -     2m  [===========-----------]",
+		"r1    running  h1    zero  10.0   18s   5.0 MiB/s    1m ago    over     5m  [==--------------------]",
+		"r0    running  h1    zero     -     -           -         -       -     9m  [----------------------]",
+		"f9    failed   -     -        -     -           -         -       -     1m  io_error; write failed; clean it again",
+		"f8    failed   h1    zero     -     -           -         -       -     9m  host_unreachable; start " +
+			"burnish-worker on h1",
+		"q9    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (2nd in line)",
+		"q8    queued   h1    zero     -     -           -         -       -     1m  queued for a slot (10th in line)",
+		"q7    queued   -     -        -     -           -         -       -     4m  on hold",
+		"q6    queued   -     -        -     -           -         -       -     3m  its clean to start", "",
+	}, "\n"), p.Table.Text(0, false))
+	require.Equal(t, "no clean is running", watchPage(nil, nil, clock).Head)
 }
 
 func TestWatchOne(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"k8s.io/client-go/util/jsonpath"
+
+	"burnish/starter/internal/terminal"
 )
 
 // Template is a template of kubectl's, such as {.devices[*].name}.
@@ -78,12 +80,7 @@ func (t Template) Print(w io.Writer, object any) error {
 func harmless(value any) any {
 	switch v := value.(type) {
 	case string:
-		return strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-				return '?'
-			}
-			return r
-		}, v)
+		return terminal.Harmless(v)
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n

@@ -3,7 +3,6 @@
 package recent
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 const (
 	fresh  = 5 * time.Second  // an answer, or a failure, counts this long
 	usable = 10 * time.Minute // an old answer is better than none
-	limit  = time.Second      // for one question to the server
 )
 
 // Cache is the folder of the answers. Each server and user has files of its own.
@@ -35,10 +33,9 @@ type kept struct {
 }
 
 // Get gives the answer to the question that key names: the one on disk while it is fresh, else
-// that of ask, which has a second. Where ask fails, an older answer is given, and the server is
-// left alone for some seconds. Without any it gives the zero value. It never takes longer than
-// ask may, whatever ask does.
-func Get[T any](ctx context.Context, c Cache, key []string, ask func(context.Context) (T, error)) T {
+// that of ask. Where ask fails, an older answer is given, and the server is left alone for some
+// seconds. Without any it gives the zero value.
+func Get[T any](c Cache, key []string, ask func() (T, error)) T {
 	var (
 		old  kept
 		last T
@@ -55,7 +52,7 @@ func Get[T any](ctx context.Context, c Cache, key []string, ask func(context.Con
 	if within(old.Answered, now, fresh) || within(old.Failed, now, fresh) {
 		return last
 	}
-	answer, err := bounded(ctx, ask)
+	answer, err := ask()
 	if err != nil {
 		old.Failed = now
 		c.store(path, old)
@@ -71,28 +68,6 @@ func Get[T any](ctx context.Context, c Cache, key []string, ask func(context.Con
 func within(at, now time.Time, d time.Duration) bool {
 	age := now.Sub(at)
 	return age >= 0 && age < d
-}
-
-// bounded asks, and does not wait for one that ignores its context.
-func bounded[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	type result struct {
-		answer T
-		err    error
-	}
-	got := make(chan result, 1)
-	go func() {
-		answer, err := ask(ctx)
-		got <- result{answer, err}
-	}()
-	select {
-	case r := <-got:
-		return r.answer, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }
 
 // path is the file of a key. Its name tells nothing of the key, which may hold a token.

@@ -1,7 +1,6 @@
 package recent
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ type source struct {
 	err    error
 }
 
-func (s *source) ask(context.Context) ([]string, error) {
+func (s *source) ask() ([]string, error) {
 	s.asked++
 	return s.answer, s.err
 }
@@ -30,65 +29,45 @@ func newCache(t *testing.T) (Cache, *time.Time) {
 func TestAnAnswerCountsForSeconds(t *testing.T) {
 	c, now := newCache(t)
 	s := &source{answer: []string{"d1"}}
-	require.Equal(t, []string{"d1"}, Get(t.Context(), c, []string{"a", "b"}, s.ask))
+	require.Equal(t, []string{"d1"}, Get(c, []string{"a", "b"}, s.ask))
 	s.answer = []string{"d1", "d2"}
 	*now = now.Add(fresh - 1)
-	require.Equal(t, []string{"d1"}, Get(t.Context(), c, []string{"a", "b"}, s.ask))
+	require.Equal(t, []string{"d1"}, Get(c, []string{"a", "b"}, s.ask))
 	require.Equal(t, 1, s.asked)
 	*now = now.Add(1)
-	require.Equal(t, []string{"d1", "d2"}, Get(t.Context(), c, []string{"a", "b"}, s.ask))
+	require.Equal(t, []string{"d1", "d2"}, Get(c, []string{"a", "b"}, s.ask))
 	require.Equal(t, 2, s.asked)
 	// Another server, or another namespace, has its own answers.
-	require.Equal(t, []string{"d1", "d2"}, Get(t.Context(), c, []string{"ab", ""}, s.ask))
+	require.Equal(t, []string{"d1", "d2"}, Get(c, []string{"ab", ""}, s.ask))
 	require.Equal(t, 3, s.asked)
 	// A clock that was put back makes no answer last.
 	*now = now.Add(-time.Hour)
-	Get(t.Context(), c, []string{"a", "b"}, s.ask)
+	Get(c, []string{"a", "b"}, s.ask)
 	require.Equal(t, 4, s.asked)
 }
 
 func TestAServerThatFailsIsLeftAlone(t *testing.T) {
 	c, now := newCache(t)
 	s := &source{answer: []string{"d1"}}
-	Get(t.Context(), c, nil, s.ask)
+	Get(c, nil, s.ask)
 	s.err = errors.New("down")
 	*now = now.Add(fresh)
-	require.Equal(t, []string{"d1"}, Get(t.Context(), c, nil, s.ask), "the older answer")
+	require.Equal(t, []string{"d1"}, Get(c, nil, s.ask), "the older answer")
 	require.Equal(t, 2, s.asked)
-	require.Equal(t, []string{"d1"}, Get(t.Context(), c, nil, s.ask))
+	require.Equal(t, []string{"d1"}, Get(c, nil, s.ask))
 	require.Equal(t, 2, s.asked, "it was asked a moment ago")
 	*now = now.Add(fresh)
-	Get(t.Context(), c, nil, s.ask)
+	Get(c, nil, s.ask)
 	require.Equal(t, 3, s.asked)
 	*now = now.Add(usable)
-	require.Empty(t, Get(t.Context(), c, nil, s.ask), "too old")
-}
-
-// A server that never answers, and does not even look at its context, costs a second.
-func TestNoAnswerDoesNotHang(t *testing.T) {
-	c, _ := newCache(t)
-	forever := make(chan struct{})
-	defer close(forever)
-	got := make(chan []string)
-	go func() {
-		got <- Get(t.Context(), c, nil, func(context.Context) ([]string, error) {
-			<-forever
-			return []string{"late"}, nil
-		})
-	}()
-	select {
-	case answer := <-got:
-		require.Empty(t, answer)
-	case <-time.After(time.Minute):
-		t.Fatal("it still waits")
-	}
+	require.Empty(t, Get(c, nil, s.ask), "too old")
 }
 
 // The files are the user's own. What others left there, or a full disk, does no harm.
 func TestFilesOfTheCache(t *testing.T) {
 	c, now := newCache(t)
 	s := &source{answer: []string{"d1"}}
-	Get(t.Context(), c, []string{"secret token"}, s.ask)
+	Get(c, []string{"secret token"}, s.ask)
 	files, err := filepath.Glob(c.Dir + "/*")
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -102,10 +81,10 @@ func TestFilesOfTheCache(t *testing.T) {
 
 	for _, content := range []string{"", "{", `{"answered":"` + now.Format(time.RFC3339) + `","answer":{"no":"list"}}`} {
 		require.NoError(t, os.WriteFile(files[0], []byte(content), 0o600))
-		require.Equal(t, []string{"d1"}, Get(t.Context(), c, []string{"secret token"}, s.ask), content)
+		require.Equal(t, []string{"d1"}, Get(c, []string{"secret token"}, s.ask), content)
 	}
 	c.Dir = files[0] // a file is no folder
-	require.Equal(t, []string{"d1"}, Get(t.Context(), c, nil, s.ask))
+	require.Equal(t, []string{"d1"}, Get(c, nil, s.ask))
 	c.Dir = ""
-	require.Equal(t, []string{"d1"}, Get(t.Context(), c, nil, s.ask))
+	require.Equal(t, []string{"d1"}, Get(c, nil, s.ask))
 }

@@ -27,48 +27,30 @@ func (p Palette) Paint(c Color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// State is the color of a device's state.
-func State(state string) Color {
-	switch state {
-	case "available":
-		return Good
-	case "cleaning", "pending_cleaning":
-		return Busy
-	case "error":
-		return Bad
-	case "unknown":
-		return Warn
-	case "retired", "absent":
-		return Faint
-	}
-	return Plain
-}
-
-// Fault is the color of a fault's name; a dash is none.
-func Fault(code string) Color {
-	if code == "" || code == "-" {
-		return Plain
-	}
-	return Bad
-}
-
-// Attention is the color of an answer that calls for somebody: yes.
-func Attention(answer string) Color {
-	if strings.HasPrefix(answer, "yes") {
-		return Warn
-	}
-	return Plain
+// meanings are the colors of words.
+var meanings = map[string]Color{
+	"available": Good, "cleaning": Busy, "pending_cleaning": Busy, "running": Busy, "error": Bad, "failed": Bad,
+	"unknown": Warn, "retired": Faint, "absent": Faint, "OK": Good, "WARN": Warn, "FAIL": Bad,
 }
 
 // Verdict is the color of what a check found.
-func Verdict(found string) Color {
-	switch found {
-	case "OK":
-		return Good
-	case "WARN":
-		return Warn
-	case "FAIL":
-		return Bad
+func Verdict(found string) Color { return meanings[found] }
+
+// ByTitle is the color of a cell under a title, or beside a key; a title has no title.
+func ByTitle(title, cell string) Color {
+	switch strings.ToUpper(title) {
+	case "":
+		return Title
+	case "STATE":
+		return meanings[cell]
+	case "FAULT", "LAST ERROR", "FAILED":
+		if cell != "" && cell != "-" && cell != "0" {
+			return Bad
+		}
+	case "NEEDS-OPERATOR", "NEEDS OPERATOR":
+		if strings.HasPrefix(cell, "yes") {
+			return Warn
+		}
 	}
 	return Plain
 }

@@ -7,8 +7,8 @@ const leastCell = 12
 
 // Sheet gives rows of cells, the first of them the titles, in lines of at most width columns
 // without leaving anything out: cells wrap, and where even that does not fit, each row becomes
-// a block of lines, one for each cell. Width 0 is no limit. paint colors the cells.
-func Sheet(rows [][]string, width int, paint Paint) string {
+// a block of lines, one for each cell. Width 0 is no limit.
+func Sheet(rows [][]string, width int, paint Palette) string {
 	rows = clean(rows)
 	widths, least := sizes(rows)
 	switch excess := total(widths) - width; {
@@ -30,19 +30,16 @@ func Sheet(rows [][]string, width int, paint Paint) string {
 	for i, row := range rows {
 		writeRow(&b, row, widths, func(at int, text string) string {
 			if i == 0 {
-				return paint("", "", text)
+				return paint.Paint(Title, text)
 			}
-			return paint(rows[0][at], row[at], text)
+			return paint.Paint(ByTitle(rows[0][at], row[at]), text)
 		})
 	}
 	return b.String()
 }
 
-// Paint colors a text that is in a cell, by the cell's title; a title itself has none.
-type Paint func(title, cell, text string) string
-
 // Pairs gives keys and values in two columns; the values wrap.
-func Pairs(rows [][]string, width int, paint Paint) string {
+func Pairs(rows [][]string, width int, paint Palette) string {
 	rows = clean(rows)
 	widths, _ := sizes(rows)
 	if width > 0 && len(widths) > 1 {
@@ -55,7 +52,7 @@ func Pairs(rows [][]string, width int, paint Paint) string {
 			if at == 0 {
 				return text
 			}
-			return paint(row[0], row[1], text)
+			return paint.Paint(ByTitle(row[0], row[1]), text)
 		})
 	}
 	return b.String()
@@ -129,7 +126,7 @@ func writeRow(b *strings.Builder, row []string, widths []int, paint func(at int,
 }
 
 // blocks gives each row as a block of titles and cells.
-func blocks(rows [][]string, width int, paint Paint) string {
+func blocks(rows [][]string, width int, paint Palette) string {
 	var b strings.Builder
 	for i, row := range rows[1:] {
 		if i > 0 {

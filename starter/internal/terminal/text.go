@@ -22,13 +22,17 @@ func Line(text string) string {
 	if plain(text) && !strings.HasPrefix(text, " ") && !strings.HasSuffix(text, " ") && !strings.Contains(text, "  ") {
 		return text
 	}
-	printable := func(r rune) rune {
+	return Harmless(strings.Join(strings.Fields(text), " "))
+}
+
+// Harmless gives text without what a terminal would obey.
+func Harmless(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
 			return '?'
 		}
 		return r
-	}
-	return strings.Map(printable, strings.Join(strings.Fields(text), " "))
+	}, text)
 }
 
 // plain says that text is made of ASCII's printable characters, as nearly all is.
@@ -112,13 +116,4 @@ func Fold(text string, width int) string {
 		}
 	}
 	return b.String()
-}
-
-// pad fills a line up to width columns.
-func pad(line string, width int, right bool) string {
-	fill := strings.Repeat(" ", max(width-Width(line), 0))
-	if right {
-		return fill + line
-	}
-	return line + fill
 }

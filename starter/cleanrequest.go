@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"burnish/internal/clean"
-	"burnish/internal/clean/steps"
 	"burnish/workflows/contract"
 )
 
@@ -95,35 +93,6 @@ func typed(text string) any {
 		return text
 	}
 	return value
-}
-
-// schemaText lists the arguments that an operator may give a step, for people.
-func schemaText(s clean.Schema) string {
-	var parts []string
-	for _, a := range s.Args {
-		if a.From != clean.PolicyOnly {
-			parts = append(parts, a.Name+" ("+string(a.Kind)+")")
-		}
-	}
-	if s.Open != "" {
-		parts = append(parts, s.Open)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// withArguments adds to a table of steps what each takes, where one takes any.
-func withArguments(rows [][]string) {
-	takes := map[string]string{}
-	for _, step := range steps.All() {
-		takes[step.Name] = schemaText(step.Args)
-	}
-	if !slices.ContainsFunc(rows, func(row []string) bool { return takes[row[0]] != "" }) {
-		return
-	}
-	rows[0] = append(rows[0], "ARGUMENTS")
-	for i, row := range rows[1:] {
-		rows[i+1] = append(row, takes[row[0]])
-	}
 }
 
 // argsText is the arguments of a planned step on one line.
