@@ -303,7 +303,8 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 	switch {
 	case hpe != nil && hpe.State == "Error" && u.Phase == updateAccepted:
 		return false, hardware.Refused(device.CodeStepFailed,
-			"see the BMC's own log, correct the cause, then clean the server", "%s: the update service has ended it with an error", u.doing)
+			"see the BMC's own log, correct the cause, then clean the server",
+			"%s: the update service has ended it with an error", u.doing)
 	case uploaded && (staged && !waits || u.Phase == updateDone):
 		return true, u.startUpload(ctx, service)
 	case waits, staged && !u.Starting:

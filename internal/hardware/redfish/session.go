@@ -109,7 +109,8 @@ func (b *bmc) inTurn(ctx context.Context, r request) (got answer, basic bool, er
 		b.expired = true // the next request makes another session
 		if basic {
 			err = &device.Fault{Class: device.Transient, Code: device.CodeBMCSessionLimit,
-				Remedy: "end unused sessions on the BMC", Message: "the BMC has no free session, and takes no HTTP Basic: " + err.Error()}
+				Remedy:  "end unused sessions on the BMC",
+				Message: "the BMC has no free session, and takes no HTTP Basic: " + err.Error()}
 		}
 	}
 	if err == nil {
