@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -98,15 +97,6 @@ func Start(t testing.TB, p Personality, options ...Option) *Server {
 	address, ca := m.Start(t)
 	return &Server{Machine: m, URL: address, SystemURL: address + m.uri(m.system("")), CA: ca, Username: m.Conf.Username,
 		Password: m.Conf.Password}
-}
-
-// Identity gives the certificate of the machines that Start serves, and what clients trust.
-func Identity(t testing.TB) (pair tls.Certificate, ca string) { return simserver.Identity(t) }
-
-// Serve serves machine by its handler on listener until stop is called.
-func Serve(m *Machine, handler http.Handler, listener net.Listener, certificate tls.Certificate) (stop func()) {
-	stop = m.Serve(handler, listener, certificate)
-	return func() { stop(); m.working.Wait() }
 }
 
 // Process is a machine that runs as a process of its own: the command
