@@ -252,6 +252,9 @@ func (s *stepper) requireNothingForAnother(step string, args any, number int) {
 	if writes.Load() < 0 {
 		return // it had ended
 	}
+	if next := s.bmc.Requests()[at:]; len(next) > 0 && next[0].Method != http.MethodGet {
+		return // the waits of this run were others: the identity was read just before
+	}
 	require.Equal(s.t, device.CodeSerialMismatch, code(err), "%v", err)
 	require.EqualValues(s.t, writes.Load(), len(s.bmc.Writes()))
 }
