@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"burnish/internal/device"
@@ -28,6 +30,8 @@ type HostScanner struct {
 	// CheckServer fails if the server is another than that of the host's records; nil: not
 	// checked.
 	CheckServer func(context.Context) error
+
+	scanned atomic.Pointer[string] // what the last scan found, until Watch has compared it
 }
 
 // enrollTimeout bounds one enrollment.
@@ -112,6 +116,11 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	if err := CheckUnambiguous(all); err != nil {
 		return contract.ScanResult{}, err
 	}
+	devices, err := json.Marshal(all)
+	if err != nil {
+		return contract.ScanResult{}, err
+	}
+	s.scanned.Store(new(string(devices)))
 	records, err := s.Host.ListRecords()
 	if err != nil {
 		s.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)

@@ -25,7 +25,12 @@ func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		found, err := s.findings(ctx)
+		found, devices, err := s.findings(ctx)
+		if err == nil {
+			if scanned := s.scanned.Swap(nil); scanned != nil && *scanned != devices {
+				sent = "" // a device was gone, or was there, for the scan alone
+			}
+		}
 		if err == nil && (!started || found != sent) {
 			if err = s.requestScan(ctx, !started); err == nil {
 				sent, started = found, true
@@ -48,11 +53,16 @@ func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// findings is in short what the host's drivers find, and which devices are enrolled there.
-func (s *HostScanner) findings(ctx context.Context) (string, error) {
+// findings is in short what the host's drivers find, which devices those are, and which devices are
+// enrolled there.
+func (s *HostScanner) findings(ctx context.Context) (found, devices string, err error) {
 	all, err := FindDevices(ctx, s.Drivers)
 	if err != nil {
-		return "", err
+		return "", "", err
+	}
+	list, err := json.Marshal(all)
+	if err != nil {
+		return "", "", err
 	}
 	// A record that is unreadable is a change too: the scan logs it.
 	records, unreadable := s.Host.ListRecords()
@@ -62,8 +72,7 @@ func (s *HostScanner) findings(ctx context.Context) (string, error) {
 			enrolled = append(enrolled, r.Name)
 		}
 	}
-	text, err := json.Marshal([]any{all, enrolled, fmt.Sprint(unreadable)})
-	return string(text), err
+	return string(list) + fmt.Sprint(enrolled, unreadable), string(list), nil
 }
 
 func (s *HostScanner) requestScan(ctx context.Context, started bool) error {

@@ -43,10 +43,10 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 		"nothing to authenticate by":    {[]string{tcp}, "BURNISH_API_ADDRESS: over TCP callers need tokens", false},
 		"Placement without Keystone":    {[]string{tcp, "OS_AUTH_TYPE=none", "OS_ENDPOINT=http://127.0.0.1:1", "OS_AUTH_URL=http://127.0.0.1:1"}, "BURNISH_API_ADDRESS: over TCP callers need tokens", false},
 		"half of the credentials":       {[]string{tcp, "OS_AUTH_URL=http://127.0.0.1:1"}, "BURNISH_API_ADDRESS: OS_PASSWORD is not set", false},
-		"no token file":                 {[]string{tcp, "BURNISH_API_TOKENS=/nowhere/tokens.yaml"}, "BURNISH_API_TOKENS: stat /nowhere/tokens.yaml", false},
+		"no token file":                 {[]string{tcp, "BURNISH_API_TOKENS=/nowhere/tokens.yaml"}, "BURNISH_API_TOKENS: open /nowhere", false},
 		"a token file for everyone":     {[]string{tcp, "BURNISH_API_TOKENS=" + open}, "may be read by others than its owner", false},
 		"a wrong policy":                {[]string{tcp, "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_POLICY=" + policy}, `there is no rule "cyborg:device:cleen"`, false},
-		"no certificate":                {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_TLS_CERT=/nowhere/c", "BURNISH_API_TLS_KEY=/nowhere/k"}, "BURNISH_API_TLS_CERT: stat /nowhere/c", false},
+		"no certificate":                {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_TLS_CERT=/nowhere/c", "BURNISH_API_TLS_KEY=/nowhere/k"}, "BURNISH_API_TLS_CERT: stat /nowhere/k", false},
 	} {
 		for _, role := range []string{"control", "host", "all"} {
 			t.Run(name+" "+role, func(t *testing.T) {

@@ -43,7 +43,7 @@ func (f *fleet) bound(t *testing.T, instance, address string, nonce uint64, devi
 // the destination has the source's tags, and the guest reads the new serials.
 func (f *fleet) migrateAndConfirm(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.1"
-	source, destination := from.enroll(t, "ca1", "ca2"), to.enroll(t, "", "cb1", "cb2")
+	source, destination := from.enroll(t, "ca1", "ca2"), to.enroll(t, "cb1", "cb2")
 	vm, other := Instance("confirmed"), Instance("other")
 	f.bound(t, vm, guest, 2, source...)
 	require.Equal(t, map[string]string{"CA1": "tag of ca1", "CA2": "tag of ca2"}, f.shown(t, guest))
@@ -82,7 +82,7 @@ func (f *fleet) migrateAndConfirm(t *testing.T, from, to *fleetHost) {
 // host stay burned with their bytes, and are cleaned when it is back.
 func (f *fleet) evacuate(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.5"
-	source, destination := from.enroll(t, "ea1", "ea2"), to.enroll(t, "", "eb1", "eb2")
+	source, destination := from.enroll(t, "ea1", "ea2"), to.enroll(t, "eb1", "eb2")
 	vm, other := Instance("evacuated"), Instance("another")
 	f.bound(t, vm, guest, 2, source...)
 	from.Kill(t)

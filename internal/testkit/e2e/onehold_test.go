@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,9 +26,12 @@ func TestWhatWasReadBeforeAKillProvesNothing(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := ownServer(t)
-			w := s.Run(t, "all")
-			d := s.Device(t, "block", "d1", 320*MiB, 0) // read before the lease ends, also on a busy machine
+			s := newSite(t)
+			proxy := NewProxy(t, s.Server.Address)
+			w := s.Worker(t, "all")
+			w.Address = proxy.Address
+			w.Start(t)
+			d := s.Device(t, "fake", "d1", 320*MiB, 3*time.Second) // a step that follows another would end before
 			s.Enroll(t, d, "--provide")
 			verified := func(ok func(host.Entry) bool) func() (bool, string) {
 				return func() (bool, string) {
@@ -37,17 +39,16 @@ func TestWhatWasReadBeforeAKillProvesNothing(t *testing.T) {
 					return e.Step == "verify" && ok(e), fmt.Sprintf("%s at %d, done %v", e.Step, e.Offset, e.Done)
 				}
 			}
-			t.Cleanup(func() { require.NoError(t, s.Server.Signal(syscall.SIGCONT)) })
 			for last := int64(0); ; {
 				PollFast(t, time.Minute, "d1 to be verified", verified(func(e host.Entry) bool { return e.Seq > last }))
-				require.NoError(t, s.Server.Signal(syscall.SIGSTOP)) // it learns of no result
+				proxy.Partition() // the server learns of no result
 				e, _ := s.Journal(t, "d1")
 				if !e.Done {
 					break
 				}
 				// It may have learned of it: once more.
 				last = e.Seq
-				require.NoError(t, s.Server.Signal(syscall.SIGCONT))
+				proxy.Heal()
 				s.AwaitReturned(t, d, time.Minute)
 				s.Bind(t, "d1", "another")
 				s.Unbind(t, "d1", "another")
@@ -60,7 +61,7 @@ func TestWhatWasReadBeforeAKillProvesNothing(t *testing.T) {
 			_, err = file.WriteAt(secret, 4096)
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
-			require.NoError(t, s.Server.Signal(syscall.SIGCONT))
+			w.Address = s.Server.Address // what the dead worker sent stays in the proxy
 			w.Start(t)
 			v := s.AwaitState(t, "d1", time.Minute, device.Error)
 			require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
