@@ -35,8 +35,7 @@ func main() {
 	// The Web UI's HTTP library logs to os.Stdout, which belongs to the ready line.
 	os.Stdout = os.Stderr
 	if os.Getenv("GOGC") == "" {
-		// A server of a few hundred MiB that serves one machine: twice its memory for a tenth of
-		// its processor time (measured).
+		// One machine has the memory: garbage is collected when the heap has grown fourfold.
 		debug.SetGCPercent(300)
 	}
 	os.Exit(run(os.Args[1:], stdout, os.Stderr))
