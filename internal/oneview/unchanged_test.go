@@ -22,17 +22,20 @@ func (r *rig) use() {
 func (r *rig) during(f oneviewsim.Fault, do func(), call func() (Found, error)) (found Found, err error) {
 	r.Helper()
 	f.For = device.Blink + 2*time.Second
+	faulted := func() (n int) {
+		for _, one := range r.sim.Requests() {
+			n += min(len(one.Faults), 1)
+		}
+		return n
+	}
+	before := faulted()
 	r.sim.Inject(f)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		found, err = call()
 	}()
-	reached := func() bool {
-		all := r.sim.Requests()
-		return len(all) > 0 && len(all[len(all)-1].Faults) > 0
-	}
-	require.Eventually(r, reached, time.Minute, time.Millisecond)
+	require.Eventually(r, func() bool { return faulted() > before }, time.Minute, time.Millisecond)
 	do()
 	if f.Kind == oneviewsim.HoldAfter {
 		r.sim.ClearFaults()

@@ -192,10 +192,13 @@ func TestLostWorkflowsOverPlacement(t *testing.T) {
 	}
 
 	host.Start(t)
-	c.ReconcileNow(t, contract.ReconcileRequest{})
 	c.AwaitState(t, own.Name, 30*time.Second, device.Available)
 	own.RequireZero(t)
-	c.AwaitState(t, leaves.Name, 30*time.Second, device.Available)
+	Await(t, 30*time.Second, leaves.Name+" to be available", func() (bool, string) {
+		c.ReconcileNow(t, contract.ReconcileRequest{}) // as the sweeps do, which are off: it may not be back yet
+		v, err := c.Workflows().Query(t.Context(), leaves.Name)
+		return err == nil && v.DeviceState == device.Available, fmt.Sprint(v.DeviceState, err)
+	})
 	leaves.RequireZero(t)
 	c.RequireStock(t, pLeaves, 0)
 	v := c.AwaitState(t, stays.Name, 30*time.Second, device.Allocated)
