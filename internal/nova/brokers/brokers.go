@@ -75,9 +75,12 @@ func parseOne(text string) ([]Broker, error) {
 		if err == nil && at.Hostname() != "" {
 			uri, err = amqp.ParseURI(at.String())
 		}
-		// The errors of url quote the text, and with a password that is not encoded a host is a part of it.
-		if err != nil || uri.Port < 1 || uri.Port > 65535 {
+		// The errors of url quote the text, and with a password that is not encoded a host or a path is a part of it.
+		if err != nil || uri.Port < 1 || uri.Port > 65535 || strings.Contains(path, "@") {
 			return nil, errors.New("a broker is not USER:PASSWORD@HOST:PORT, or not percent-encoded correctly")
+		}
+		if at.User != nil { // the library's default is the password of another user, guest
+			uri.Password, _ = at.User.Password()
 		}
 		uri.CACertFile, uri.CertFile, uri.KeyFile, uri.ServerName = common.CACertFile, common.CertFile, common.KeyFile,
 			common.ServerName

@@ -32,7 +32,10 @@ func TestForms(t *testing.T) {
 		"amqp://u:p@h1/nova%2Fx":              {plain("h1", 5672, "u", "p", "nova/x")},
 		"amqp://a%40b:%3Ap%2F%2C%25@h1/nova":  {plain("h1", 5672, "a@b", ":p/,%", "nova")},
 		"amqp://u:p#q@h1/nova":                {plain("h1", 5672, "u", "p#q", "nova")},
-		"amqp://u@h1":                         {plain("h1", 5672, "u", "guest", "/")},
+		"amqp://u@h1":                         {plain("h1", 5672, "u", "", "/")},
+		"amqp://u:@h1":                        {plain("h1", 5672, "u", "", "/")},
+		"amqp://guest@h1":                     {plain("h1", 5672, "guest", "", "/")},
+		"amqp://u:guest@h1/a%20b":             {plain("h1", 5672, "u", "guest", "a b")},
 		"amqp://u:p@[fd00::1]:5673/v":         {plain("fd00::1", 5673, "u", "p", "v")},
 		"amqp://[::1]":                        {plain("::1", 5672, "guest", "guest", "/")},
 		"rabbit://u:p@h1:5672,u:q@h2:5673/v":  {plain("h1", 5672, "u", "p", "v"), plain("h2", 5673, "u", "q", "v")},
@@ -47,6 +50,11 @@ func TestForms(t *testing.T) {
 		got, err := brokers.Parse(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
+		for _, b := range got {
+			dialed, err := amqp.ParseURI(b.URI.String())
+			require.NoError(t, err, text)
+			require.Equal(t, b.URI, dialed, text)
+		}
 	}
 }
 
@@ -66,6 +74,7 @@ func TestMistakes(t *testing.T) {
 		"amqp://u:sec ret@h1":             "space",
 		"amqp://u:secret%zz@h1":           wrong,
 		"amqp://u:secret/more@h1":         wrong,
+		"amqp://u:5672/secret@h1":         wrong,
 		"amqp://u:p,secret@h1":            wrong,
 		"amqp://u:secret@h1/%zz":          wrong,
 		"amqp://u:secret@[zz]":            wrong,
