@@ -65,6 +65,17 @@ func TestSignatureIsOfEveryClaim(t *testing.T) {
 	require.False(t, key.Verify(claims(), signature[:16]))
 }
 
+// JSON has no form for a year of five digits. Claims with one have no signature, and none is right for them.
+func TestClaimsWithoutAForm(t *testing.T) {
+	key, err := approval.NewKey(secret)
+	require.NoError(t, err)
+	c := claims()
+	c.ExpiresAt = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+	require.Empty(t, key.Sign(c))
+	require.False(t, key.Verify(c, key.Sign(c)))
+	require.False(t, key.Verify(c, []byte{}))
+}
+
 // The key is read only from a file that is its owner's alone, and only if it is long enough.
 func TestReadKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "api.key")
