@@ -260,7 +260,7 @@ func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []am
 // tenant's.
 func (l *Listener) logPoison(err error, d amqp.Delivery) {
 	if _, before := l.loggedKinds.LoadOrStore(err, true); !before {
-		l.Log.Warn("an unreadable message on Nova's exchange is dropped; further ones of this kind are only counted",
+		l.Log.Warn("an unreadable message on Nova's exchange is dropped; so are further ones of this kind, without a line",
 			"reason", err, "routing_key", d.RoutingKey, "bytes", len(d.Body))
 	}
 }
