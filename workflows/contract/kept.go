@@ -7,23 +7,23 @@ import "encoding/json"
 
 // UnmarshalJSON decodes the list.
 func (l *Bindings) UnmarshalJSON(text []byte) (err error) {
-	*l, err = decodeKept(text, *l, KeptBindings)
+	*l, err = decodeKept[Bindings](text, KeptBindings)
 	return err
 }
 
 // UnmarshalJSON decodes the list.
 func (l *RecentUpdates) UnmarshalJSON(text []byte) (err error) {
-	*l, err = decodeKept(text, *l, KeptUpdates)
+	*l, err = decodeKept[RecentUpdates](text, KeptUpdates)
 	return err
 }
 
 // UnmarshalJSON decodes the list.
 func (l *ActLog) UnmarshalJSON(text []byte) (err error) {
-	*l, err = decodeKept(text, *l, KeptActs)
+	*l, err = decodeKept[ActLog](text, KeptActs)
 	return err
 }
 
-func decodeKept[L ~[]T, T any](text []byte, _ L, most int) (L, error) {
+func decodeKept[L ~[]T, T any](text []byte, most int) (L, error) {
 	list := make([]T, 0, most)
 	err := json.Unmarshal(text, &list)
 	return list, err
