@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -67,14 +68,17 @@ type polled struct{ Devices }
 
 func (polled) LastPoll(context.Context, string) (time.Time, error) { return time.Now(), nil }
 
-// Slashes more than a path needs change neither its route nor its version.
-func TestMoreSlashesKeepTheVersion(t *testing.T) {
+// Slashes more than a path needs, and letters that are percent-encoded, change neither its route nor its version.
+func TestTheSpellingOfAPathKeepsTheVersion(t *testing.T) {
 	h := testServer(t, oneDevice())
-	for _, path := range []string{"//v2/devices/" + testName, "/v2/devices/" + testName + "/"} {
+	for _, path := range []string{"//v2/devices/" + testName, "/v2/devices/" + testName + "/",
+		"/%762/devices/" + testName} {
 		for version, want := range map[string]int{"accelerator 2.1": http.StatusOK,
 			"accelerator 2.9": http.StatusNotAcceptable} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			r.URL.Path = path
+			var err error
+			r.URL, err = url.ParseRequestURI(path)
+			require.NoError(t, err)
 			r.Header.Set("X-Auth-Token", "admin")
 			r.Header.Set(versionHeader, version)
 			w := httptest.NewRecorder()

@@ -109,7 +109,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.header.Set("Cache-Control", "no-store")
 	c.header.Set("X-Content-Type-Options", "nosniff")
 	var unsupported error
-	if strings.HasPrefix(strings.TrimLeft(r.URL.EscapedPath(), "/"), "v2/") { // as routes are found
+	if strings.HasPrefix(strings.TrimLeft(r.URL.Path, "/"), "v2/") { // as routes are found
 		unsupported = c.negotiate()
 	}
 	if err := s.Guards.Check(r); err != nil {
