@@ -139,6 +139,23 @@ func TestLastPollIsTheLatest(t *testing.T) {
 	require.True(t, last.IsZero())
 }
 
+// Another worker's polls of a queue are not this one's, nor are those for activities its polls for workflows.
+func TestAWorkersOwnPolls(t *testing.T) {
+	c := &mocks.Client{}
+	pollers := []*taskqueuepb.PollerInfo{{Identity: "h1@m/1"}, {Identity: "h2@m/2"}}
+	c.On("DescribeTaskQueue", mock.Anything, "q", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
+		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil)
+	c.On("DescribeTaskQueue", mock.Anything, "q", enumspb.TASK_QUEUE_TYPE_ACTIVITY).
+		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers[1:]}, nil)
+	for identity, want := range map[string][2]bool{"h1@m/1": {true, false}, "h2@m/2": {true, true}, "h1@m/11": {}} {
+		for i, workflows := range []bool{true, false} {
+			polls, err := New(c).Polls(t.Context(), identity, "q", workflows)
+			require.NoError(t, err)
+			require.Equal(t, want[i], polls, "%s %t", identity, workflows)
+		}
+	}
+}
+
 // Two calls are two updates; the device decides what a repeated request means.
 func TestUpdateIDsAreUnique(t *testing.T) {
 	a, b := updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil),
