@@ -64,3 +64,20 @@ func TestServe(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, stop())
 }
+
+// A caller that sends its request slowly, and never ends it, keeps neither a connection nor
+// the worker's stop.
+func TestASlowCallerKeepsNothing(t *testing.T) {
+	f, address := newTelemetry(t), freeAddress(t)
+	stop, err := f.Serve(address)
+	require.NoError(t, err)
+	slow, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	defer slow.Close()
+	_, err = io.WriteString(slow, "GET /metrics HTTP/1.1\r\nHost: x\r\n")
+	require.NoError(t, err)
+	left, err := io.ReadAll(slow) // until the server gives up
+	require.NoError(t, err)
+	require.NotContains(t, string(left), "200 OK")
+	require.NoError(t, stop())
+}
