@@ -92,9 +92,7 @@ func (f *TokenFile) refresh() {
 		f.digest = digest
 		f.tokens, err = parseTokens(f.path, text)
 	}
-	if f.err = err; err != nil {
-		f.tokens = nil
-	}
+	f.err = err
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		f.log.Error("the tokens of the API cannot be read: requests are refused until they can", "error", err)
