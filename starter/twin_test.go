@@ -64,14 +64,18 @@ func (operators) Check(*http.Request) error { return nil }
 
 func (operators) Enter(access.Principal, bool) (func(), error) { return func() {}, nil }
 
-// apiBefore gives the address of an API before l.
+// apiBefore gives the address of an API before l. Each request has an API of its own, because one shows a
+// listing for a while, and the fleet of a test changes at once.
 func apiBefore(t *testing.T, l *fakeClient) string {
 	t.Helper()
 	temporal, err := l.Server(t.Context())
 	require.NoError(t, err)
-	server := httptest.NewServer(apitest.Handler(t, api.New(api.Options{
+	options := api.Options{
 		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
-		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, ListAge: 1,
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+	}
+	server := httptest.NewServer(apitest.Handler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.New(options).ServeHTTP(w, r)
 	})))
 	t.Cleanup(server.Close)
 	return server.URL
