@@ -15,7 +15,8 @@ import (
 
 // The servers of the test of the polls, two a page.
 var polled = map[string]string{
-	"idle": "server-1", "bind": "server-2", "hidden": "server-3", "race": "server-4", "kept": "server-5", "wrong": "server-6", "old": "server-8",
+	"idle": "server-1", "bind": "server-2", "hidden": "server-3", "race": "server-4", "kept": "server-5",
+	"wrong": "server-6", "old": "server-8",
 }
 
 // Each poll finds by itself what others did, and what they free is cleaned. The operator's

@@ -45,8 +45,10 @@ var some = []thing{{"b", "h1", 9}, {"a\x1b]0;owned\x07", "h2", 11}, {"c", "h1", 
 func told(m Model, all ...any) (Model, tea.Cmd) {
 	var cmd tea.Cmd
 	names := map[string]tea.Key{
-		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace}, "down": {Code: tea.KeyDown},
-		"end": {Code: tea.KeyEnd}, "pgdown": {Code: tea.KeyPgDown}, "home": {Code: tea.KeyHome}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
+		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace},
+		"down": {Code: tea.KeyDown},
+		"end":  {Code: tea.KeyEnd}, "pgdown": {Code: tea.KeyPgDown}, "home": {Code: tea.KeyHome},
+		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 	}
 	for _, msg := range all {
 		if text, ok := msg.(string); ok {
