@@ -188,11 +188,11 @@ func TestTheEndAndNotes(t *testing.T) {
 	}
 	foot := page(some...)
 	foot.Foot = []string{"d: available"}
-	m, cmd := told(m, size(24, 5), foot, over{})
+	m, cmd := told(m, size(24, 6), foot, over{})
 	require.Equal(t, tea.QuitMsg{}, cmd())
 	require.False(t, m.View().AltScreen)
 	require.Equal(t, "3 things        12:00:00\n  NAME         HOST   N\n> b            h1     9\n"+
-		"  a?]0;owned?  h2    11\nd: available", strings.Join(drawn(m), "\n"), "the last picture stays")
+		"  a?]0;owned?  h2    11\nd: available\n", strings.Join(drawn(m), "\n"), "the last picture stays")
 }
 
 // Whatever the size, nothing leaves the terminal, and the cursor is in view.
