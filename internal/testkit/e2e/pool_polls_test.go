@@ -33,8 +33,8 @@ func TestThePollsFindWhatOthersDo(t *testing.T) {
 	for name, server := range polled {
 		if name == "wrong" {
 			// It has the serial number of one server, and is enrolled with another one.
-			d := s.Fake(t, name, MiB/16, append(poolSettings("rack1", s.server(t, "rack1", server), true), "serial="+
-				s.server(t, "rack1", "server-7").Serial)...)
+			d := s.Fake(t, name, MiB/16, append(poolSettings("rack1", s.server(t, "rack1", server), true),
+				"serial="+s.server(t, "rack1", "server-7").Serial)...)
 			s.enroll(t, d)
 			continue
 		}
