@@ -112,8 +112,10 @@ func TestEvents(t *testing.T) {
 	c := &chronicle{at: func(int) []contract.DeviceStatus {
 		d1, d2 := in("d1", device.Error), in("d2", device.Allocated)
 		d1.Acts = []contract.Act{actAt(-50, "enroll", "root@h1", ""), actAt(-20, "clean", "ann\x1b[31m", "once\nmore")}
-		d1.Cleans =
-			[]contract.CleanSummary{{Number: 1, Outcome: "failed", Fault: "io_error", By: "ann", StartedAt: clock.Add(-19 * time.Minute), EndedAt: clock.Add(-5 * time.Minute), Failure: &contract.CleanFailure{Step: "zero", Message: "sector 7"}}}
+		d1.Cleans = []contract.CleanSummary{{
+			Number: 1, Outcome: "failed", Fault: "io_error", By: "ann", StartedAt: clock.Add(-19 * time.Minute),
+			EndedAt: clock.Add(-5 * time.Minute), Failure: &contract.CleanFailure{Step: "zero", Message: "sector 7"},
+		}}
 		d1.Fault, d1.LastError, d1.NeedsOperator = "io_error", "write failed", true
 		d2.Acts = []contract.Act{actAt(-30, "bind", "", "")}
 		d2.Bindings = []device.Binding{{Number: 1, Instance: someInstance,

@@ -15,8 +15,9 @@ func polledAppliances() *fakeClient {
 	return &fakeClient{polled: map[string]contract.OneViewState{
 		"rack1": {
 			Appliance: "rack1", Interval: 5 * time.Minute, Next: clock.Add(time.Minute), LastGood: clock.Add(-4 * time.Minute),
-			Rounds: 7,
-			Last:   contract.PollCounts{Servers: 100, Devices: 40, Taken: 3, Freed: 2, TakenOnCleanFail: 1, Failed: 1}, Problems: []contract.Mismatch{{Name: "node7", What: "odd"}},
+			Rounds:   7,
+			Last:     contract.PollCounts{Servers: 100, Devices: 40, Taken: 3, Freed: 2, TakenOnCleanFail: 1, Failed: 1},
+			Problems: []contract.Mismatch{{Name: "node7", What: "odd"}},
 		},
 		"rack2": {
 			Appliance: "rack2", Interval: 5 * time.Minute, Rounds: 1, Unread: 1, NeedsOperator: true, Failing: clock,

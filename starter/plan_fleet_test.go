@@ -104,7 +104,8 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 	require.Equal(t, devicePlan{
 		Name: "all", State: device.Available, Operation: device.CryptoErase, NewOperation: device.BlockErase, Changes: true,
 		Satisfied: true,
-		Steps:     []string{"security_check", "wear_check", "sanitize", "verify"}, NewSteps: []string{"security_check", "wear_check", "sanitize", "verify"},
+		Steps:     []string{"security_check", "wear_check", "sanitize", "verify"},
+		NewSteps:  []string{"security_check", "wear_check", "sanitize", "verify"},
 	}, all["all"])
 	require.True(t, all["used"].Changes)
 	require.False(t, all["used"].Satisfied)

@@ -237,6 +237,9 @@ func TestWatchOnATerminal(t *testing.T) {
 	require.Contains(t, left, "h19_0000:1d:00.0")
 	require.NotContains(t, left, "h00_0000")
 	require.NotContains(t, written, "owned\x07")
+	kept, _, erases := strings.Cut(left, "\x1b[J\x1b[?25h")
+	require.True(t, erases)
+	require.NotContains(t, kept[strings.LastIndex(kept, "\n"):], "_0000", "the line that is erased then is empty")
 }
 
 // While the server is away, the last rows stay; then one device has come, and another is gone.

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,14 +66,18 @@ func (operators) Check(*http.Request) error { return nil }
 
 func (operators) Enter(access.Principal, bool) (func(), error) { return func() {}, nil }
 
-// apiBefore gives the address of an API before l.
+// apiBefore gives the address of an API before l. Each request has an API of its own, because one shows a
+// listing for a while, and the fleet of a test changes at once.
 func apiBefore(t *testing.T, l *fakeClient) string {
 	t.Helper()
 	temporal, err := l.Server(t.Context())
 	require.NoError(t, err)
-	server := httptest.NewServer(apitest.Handler(t, api.New(api.Options{
+	options := api.Options{
 		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
-		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, ListAge: 1,
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+	}
+	server := httptest.NewServer(apitest.Handler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.New(options).ServeHTTP(w, r)
 	})))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -111,27 +117,24 @@ func sentAs[I any](t *testing.T, in I) I {
 func TestOverTheAPI(t *testing.T) {
 	throughAPI = true
 	defer func() { throughAPI = false }()
-	for name, test := range map[string]func(*testing.T){
-		"TestUpdatesAreSentAsContracted": TestUpdatesAreSentAsContracted, "TestNamesAreCanonical": TestNamesAreCanonical, "TestEnroll": TestEnroll,
-		"TestFailures": TestFailures, "TestWait": TestWait, "TestShowByUUID": TestShowByUUID, "TestShowOfNoDevice": TestShowOfNoDevice,
-		"TestSteps": TestSteps, "TestOneFailureDoesNotStopTheRest": TestOneFailureDoesNotStopTheRest,
-		"TestManyWaitTimesOut": TestManyWaitTimesOut, "TestEveryCommandThatDestroysAsks": TestEveryCommandThatDestroysAsks, "TestAQuestionShowsTheDevices": TestAQuestionShowsTheDevices, "TestADryRunSendsNoChange": TestADryRunSendsNoChange, "TestADryRunOfMany": TestADryRunOfMany, "TestFiltersSelect": TestFiltersSelect, "TestLabelCommand": TestLabelCommand, "TestLabelsOfAnEnrollment": TestLabelsOfAnEnrollment, "TestNamedDevicesAreAskedAboutAboveTen": TestNamedDevicesAreAskedAboutAboveTen,
-		"TestDoctorOfTheServer": TestDoctorOfTheServer, "TestEnrollFromAnAppliance": TestEnrollFromAnAppliance,
-		"TestEnrollFromAnApplianceDryRun": TestEnrollFromAnApplianceDryRun, "TestEnrollFromAnAppliancePartly": TestEnrollFromAnAppliancePartly,
-		"TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted": TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted, "TestImportFromACloudOfAWorkerThatHasJustStarted": TestImportFromACloudOfAWorkerThatHasJustStarted,
-		"TestQuery": TestQuery, "TestAnEmptyListingIsAList": TestAnEmptyListingIsAList, "TestHistoryThatIsEmpty": TestHistoryThatIsEmpty, "TestHistoryOfADeviceThatIsGone": TestHistoryOfADeviceThatIsGone,
-		"TestImportEnrollsEveryCandidateOnce": TestImportEnrollsEveryCandidateOnce, "TestImportCheck": TestImportCheck, "TestImportNamesWhatCannotBeRead": TestImportNamesWhatCannotBeRead,
-		"TestImportFromAnUnservedCloud": TestImportFromAnUnservedCloud, "TestPlacesInLine": TestPlacesInLine, "TestResume": TestResume, "TestPowerCommand": TestPowerCommand,
-		"TestMigrateDryRun": TestMigrateDryRun, "TestMigrateResumes": TestMigrateResumes, "TestMigrateGoesOn": TestMigrateGoesOn, "TestMigrateNeedsAControlWorker": TestMigrateNeedsAControlWorker,
-		"TestOneViewStatus": TestOneViewStatus, "TestOneViewStatusOfNone": TestOneViewStatusOfNone, "TestDoctorShowsThePolls": TestDoctorShowsThePolls,
-		"TestFleetByAnotherPolicy": TestFleetByAnotherPolicy, "TestFleetForPeople": TestFleetForPeople,
-		"TestEnrollWithAPool": TestEnrollWithAPool, "TestShowNamesThePool": TestShowNamesThePool, "TestGolden": TestGolden,
-		"TestValidateACleanByCommand": TestValidateACleanByCommand, "TestStepsListTheirArguments": TestStepsListTheirArguments, "TestTheRunbookIsShown": TestTheRunbookIsShown,
-		"TestValidateAsksThePool": TestValidateAsksThePool, "TestValidateChecksEachInterface": TestValidateChecksEachInterface,
-		"TestInstanceRequestsAreSentAsContracted": TestInstanceRequestsAreSentAsContracted, "TestInstanceAnswers": TestInstanceAnswers, "TestInstanceFailures": TestInstanceFailures,
-		"TestInstanceGolden": TestInstanceGolden, "TestInstanceBindWithADomain": TestInstanceBindWithADomain, "TestWrongInputForInstances": TestWrongInputForInstances,
-		"TestWatchAll": TestWatchAll, "TestWatchOne": TestWatchOne, "TestWatchAsObjects": TestWatchAsObjects, "TestWatchThatFails": TestWatchThatFails,
+	for _, test := range []func(*testing.T){
+		TestUpdatesAreSentAsContracted, TestNamesAreCanonical, TestEnroll, TestFailures, TestWait, TestShowByUUID,
+		TestShowOfNoDevice, TestSteps, TestOneFailureDoesNotStopTheRest, TestManyWaitTimesOut,
+		TestEveryCommandThatDestroysAsks, TestAQuestionShowsTheDevices, TestADryRunSendsNoChange, TestADryRunOfMany,
+		TestFiltersSelect, TestLabelCommand, TestLabelsOfAnEnrollment, TestNamedDevicesAreAskedAboutAboveTen,
+		TestDoctorOfTheServer, TestEnrollFromAnAppliance, TestEnrollFromAnApplianceDryRun, TestEnrollFromAnAppliancePartly,
+		TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted, TestImportFromACloudOfAWorkerThatHasJustStarted, TestQuery,
+		TestAnEmptyListingIsAList, TestHistoryThatIsEmpty, TestHistoryOfADeviceThatIsGone,
+		TestImportEnrollsEveryCandidateOnce, TestImportCheck, TestImportNamesWhatCannotBeRead,
+		TestImportFromAnUnservedCloud, TestPlacesInLine, TestResume, TestPowerCommand, TestMigrateDryRun,
+		TestMigrateResumes, TestMigrateGoesOn, TestMigrateNeedsAControlWorker, TestOneViewStatus, TestOneViewStatusOfNone,
+		TestDoctorShowsThePolls, TestFleetByAnotherPolicy, TestFleetForPeople, TestEnrollWithAPool, TestShowNamesThePool,
+		TestGolden, TestValidateACleanByCommand, TestStepsListTheirArguments, TestTheRunbookIsShown,
+		TestValidateAsksThePool, TestValidateChecksEachInterface, TestInstanceRequestsAreSentAsContracted,
+		TestInstanceAnswers, TestInstanceFailures, TestInstanceGolden, TestInstanceBindWithADomain,
+		TestWrongInputForInstances, TestWatchAll, TestWatchOne, TestWatchAsObjects, TestWatchThatFails,
 	} {
-		t.Run(name, test)
+		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
+		t.Run(name[strings.LastIndex(name, ".")+1:], test)
 	}
 }

@@ -175,7 +175,8 @@ func TestWatchAll(t *testing.T) {
 		},
 		"a device that waits is shown in words": {
 			fleet: &fleet{rounds: []map[string]client.Execution{{
-				"d1": hostUnreachable("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "queued for a slot (3rd in line)"), "d4": standing("d4", device.Available),
+				"d1": hostUnreachable("d1"), "d2": failedWith("d2"),
+				"d3": cleaningAt("d3", 0, mib, 0, "queued for a slot (3rd in line)"), "d4": standing("d4", device.Available),
 			}}},
 			out: []string{
 				"d1: cleaning, needs an operator: host_unreachable; start burnish-worker on h1, waiting for a worker of host h1",

@@ -11,16 +11,19 @@ import (
 	"burnish/workflows/client"
 )
 
-// ageRatio bounds what reading costs a large fleet: a listing that took longer is shown for so
-// many times as long, however many callers there are.
-const ageRatio = 2
+const (
+	// listAge is how old a listing may be before it is read again.
+	listAge = time.Second
+	// ageRatio bounds what reading costs a large fleet: a listing that took longer is shown for so
+	// many times as long, however many callers there are.
+	ageRatio = 2
+)
 
 // fleet is the listing of all devices, which pages are cut from. It is read when somebody asks for a
 // page and it is too old, once for all who wait for it.
 type fleet struct {
 	list  func(context.Context) ([]client.Execution, error)
 	log   *slog.Logger
-	age   time.Duration
 	reads singleflight.Group
 
 	mu      sync.Mutex
@@ -62,6 +65,6 @@ func (f *fleet) readAgain(ctx context.Context) ([]client.Execution, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.devices, f.until = devices, time.Now().Add(max(f.age, ageRatio*time.Since(began)))
+	f.devices, f.until = devices, time.Now().Add(max(listAge, ageRatio*time.Since(began)))
 	return devices, nil
 }

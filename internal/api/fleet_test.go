@@ -16,7 +16,7 @@ import (
 // slowFleet is a fleet of one device whose listing takes a while, and is numbered.
 func slowFleet(takes time.Duration) *fleet {
 	var n int
-	return &fleet{age: DefaultListAge, log: slog.New(slog.DiscardHandler),
+	return &fleet{log: slog.New(slog.DiscardHandler),
 		list: func(ctx context.Context) ([]client.Execution, error) {
 			n++
 			listed := []client.Execution{{RunID: string(rune('0' + n))}}

@@ -38,8 +38,6 @@ type Options struct {
 	Verbs []contract.Verb
 	// Timeout bounds one request to Temporal; 0 is DefaultTimeout.
 	Timeout time.Duration
-	// ListAge is how old a listing of all devices may be before it is read again; 0 is DefaultListAge.
-	ListAge time.Duration
 }
 
 // Policy says whether a principal may do what a rule is about.
@@ -57,11 +55,8 @@ type Guards interface {
 	Enter(who access.Principal, change bool) (leave func(), err error)
 }
 
-// The defaults of Options.
-const (
-	DefaultTimeout = 30 * time.Second
-	DefaultListAge = time.Second
-)
+// DefaultTimeout is that of Options.
+const DefaultTimeout = 30 * time.Second
 
 // server is the API's handler.
 type server struct {
@@ -78,8 +73,7 @@ func New(o Options) http.Handler {
 		o.Verbs = contract.Verbs
 	}
 	list := func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }
-	return &server{Options: o, mux: muxOf(routes(o.Verbs)),
-		fleet: &fleet{list: list, log: o.Log, age: cmp.Or(o.ListAge, DefaultListAge)}}
+	return &server{Options: o, mux: muxOf(routes(o.Verbs)), fleet: &fleet{list: list, log: o.Log}}
 }
 
 // call is one request on its way to its answer.

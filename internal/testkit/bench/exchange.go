@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"burnish/internal/testkit/must"
 )
 
@@ -24,8 +26,6 @@ type exchange struct {
 	location    string
 	answer      []byte
 }
-
-func (e exchange) read() bool { return e.method == http.MethodGet }
 
 // recorded gives each exchange of a handler to record.
 func recorded(h http.Handler, record func(exchange)) http.Handler {
@@ -50,11 +50,12 @@ func recorded(h http.Handler, record func(exchange)) http.Handler {
 	})
 }
 
-// replayer repeats recorded requests on another BMC, with nothing between them but waits for its
-// hardware.
+// replayer repeats recorded requests on another BMC, with nothing between them but the driver's pace and
+// waits for the hardware.
 type replayer struct {
 	base  string
 	http  *http.Client
+	pace  *rate.Limiter
 	token string
 	// moved are URIs of the first BMC, and what they are here: sessions.
 	moved map[string]string
@@ -62,66 +63,59 @@ type replayer struct {
 }
 
 func newReplayer(bmc *simulated) *replayer {
-	return &replayer{base: bmc.server.URL, http: bmc.server.Client(), moved: map[string]string{},
-		etags: map[string]string{}}
+	return &replayer{base: bmc.server.URL, http: bmc.server.Client(), pace: rate.NewLimiter(rate.Every(bmcPace), 1),
+		moved: map[string]string{}, etags: map[string]string{}}
 }
 
-// replayPause is the pause between two looks.
-const replayPause = 20 * time.Millisecond
+// bmcPace is the least time between two requests to a BMC, as the driver has it: a BMC takes no more.
+const bmcPace = 100 * time.Millisecond
 
-// step repeats the requests of one step. The reads between two others were made to wait, or to
-// know: each URI is read once, or, where it was read more often, until it answers as it last
-// did. What was refused is left out.
-func (p *replayer) step(ctx context.Context, log []exchange) {
-	var reads []exchange
-	for _, e := range log {
-		if e.read() {
-			reads = append(reads, e)
-			continue
-		}
-		if e.status >= http.StatusBadRequest {
-			continue
-		}
-		p.reads(ctx, reads)
-		reads = nil
-		p.until(ctx, e, func(got exchange) bool { return got.status == e.status })
-	}
-	p.reads(ctx, reads)
-}
-
-// reads repeats what was read between two other requests.
-func (p *replayer) reads(ctx context.Context, log []exchange) {
-	for _, e := range lastReads(log) {
+// step repeats the requests of one step.
+func (p *replayer) step(ctx context.Context, all []neededExchange) {
+	for _, e := range all {
 		p.until(ctx, e.exchange, func(got exchange) bool {
-			return got.status == e.status && (e.times == 1 || sameState(got.answer, e.answer))
+			return got.status == e.status && (!e.waited || sameState(got.answer, e.answer))
 		})
 	}
 }
 
-// lastRead is the last read of one URI, which was read so many times.
-type lastRead struct {
+// neededExchange is one that a step takes, however long the hardware works.
+type neededExchange struct {
 	exchange
-	times int
+	waited bool // for this answer
 }
 
-// lastReads are the last reads of each URI, in their order.
-func lastReads(log []exchange) []lastRead {
-	var last []lastRead
-	for _, e := range log {
-		times := 1
-		if i := slices.IndexFunc(last, func(l lastRead) bool { return l.uri == e.uri }); i >= 0 {
-			times += last[i].times
-			last = slices.Delete(last, i, i+1)
+// needed are the exchanges that a step takes. What was refused is left out, and so is a look at a URI whose
+// answer changed before the next other request: it only waited, for the first that is as the last one.
+func needed(log []exchange) (all []neededExchange) {
+	var reads []exchange
+	take := func() {
+		for i, e := range reads {
+			changed := func(other exchange) bool {
+				return other.uri == e.uri && (other.status != e.status || !sameState(other.answer, e.answer))
+			}
+			if !slices.ContainsFunc(reads[i+1:], changed) {
+				all = append(all, neededExchange{e, slices.ContainsFunc(reads[:i], changed)})
+			}
 		}
-		last = append(last, lastRead{e, times})
+		reads = nil
 	}
-	return last
+	for _, e := range log {
+		if e.method == http.MethodGet {
+			reads = append(reads, e)
+		} else if e.status < http.StatusBadRequest {
+			take()
+			all = append(all, neededExchange{exchange: e})
+		}
+	}
+	take()
+	return all
 }
 
 // until repeats a request until it is answered as awaited.
 func (p *replayer) until(ctx context.Context, e exchange, awaited func(exchange) bool) {
 	what := fmt.Sprintf("%s %s to answer %d %s", e.method, e.uri, e.status, e.answer)
-	must.Do(awaitNoError(ctx, replayPause, what, func() (bool, string, error) {
+	must.Do(awaitNoError(ctx, 0, what, func() (bool, string, error) {
 		got := p.send(ctx, e)
 		return awaited(got), fmt.Sprintf("%d %s", got.status, got.answer), nil
 	}))
@@ -142,6 +136,7 @@ func (p *replayer) send(ctx context.Context, e exchange) exchange {
 	if e.header.Get("X-Auth-Token") != "" {
 		r.Header.Set("X-Auth-Token", p.token)
 	}
+	must.Do(p.pace.Wait(ctx))
 	response := must.Get(p.http.Do(r))
 	defer response.Body.Close()
 	answer := must.Get(io.ReadAll(response.Body))

@@ -7,13 +7,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A URI that was read again and again is read once, where it was read last.
-func TestTheLastReadOfEachURI(t *testing.T) {
+// Each request is repeated, but for those that were refused, and the looks whose answers changed before the
+// next other request: they only waited.
+func TestTheRequestsThatAStepTakes(t *testing.T) {
 	read := func(uri, answer string) exchange {
-		return exchange{method: http.MethodGet, uri: uri, answer: []byte(answer)}
+		return exchange{method: http.MethodGet, uri: uri, status: http.StatusOK, answer: []byte(answer)}
 	}
-	require.Equal(t, []lastRead{{read("/b", "1"), 1}, {read("/a", "3"), 3}, {read("/c", "1"), 1}},
-		lastReads([]exchange{read("/a", "1"), read("/b", "1"), read("/a", "2"), read("/a", "3"), read("/c", "1")}))
+	post := exchange{method: http.MethodPost, uri: "/p", status: http.StatusAccepted}
+	refused := post
+	refused.status = http.StatusConflict
+	require.Equal(t, []neededExchange{
+		{read("/b", "1"), false}, {read("/a", "3"), true}, {read("/b", "1"), false}, {read("/a", "3"), true},
+		{post, false}, {read("/a", "4"), false}, {read("/b", "1"), false}, {read("/b", "1"), false},
+	}, needed([]exchange{
+		read("/a", "1"), read("/b", "1"), read("/a", "2"), read("/a", "3"), read("/b", "1"), read("/a", "3"), post,
+		read("/a", "4"), read("/b", "1"), refused, read("/b", "1"),
+	}))
 }
 
 // What differs from BMC to BMC and from look to look is no other state.

@@ -73,16 +73,16 @@ func (b *bench) populate(ctx context.Context, f *fleet, racks []string) {
 	}))
 	b.progress("fleet: the device that all are copies of")
 	id := must.Get(f.enrollFake(ctx, "one"))
-	x := must.Get(f.sample(ctx, id))
+	x := f.sample(ctx, id)
 	generations := map[string]int64{}
 	for _, name := range slices.Concat(f.many, f.few, f.restarts) {
 		generations[name] = provide(ctx, store, name)
 	}
 	b.progress("fleet: starting %d devices on %d hosts", len(f.names), len(racks))
-	must.Do(b.idle(ctx, f.place, len(f.names), func(i int) (string, error) {
+	b.idle(ctx, f.place, len(f.names), func(i int) string {
 		name := f.names[i]
-		return contract.WorkflowID(name), x.copy(ctx, f.place, name, racks[i%len(racks)], generations[name])
-	}))
+		return x.copy(ctx, f.place, name, racks[i%len(racks)], generations[name])
+	})
 	must.Do(stop())
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -34,50 +35,35 @@ type sample struct {
 
 // sample turns a device over until its records are full, and its run has just continued as new
 // while it was available.
-func (p *place) sample(ctx context.Context, id string) (x sample, err error) {
+func (p *place) sample(ctx context.Context, id string) (x sample) {
 	const most = 1000
-	before, err := p.settled(ctx, id)
-	if err != nil {
-		return x, err
-	}
+	before := must.Get(p.settled(ctx, id))
 	for n := range most {
-		if _, err := p.turnover(id)(ctx); err != nil {
-			return x, err
-		}
-		now, err := p.settled(ctx, id)
-		if err != nil {
-			return x, err
-		}
+		must.Get(p.turnover(id)(ctx))
+		now := must.Get(p.settled(ctx, id))
 		begun := now.run != before.run // in this turnover
 		before = now
 		if !begun || n <= contract.KeptBindings {
 			continue
 		}
-		events, err := p.history(ctx, id, now.run)
-		if err != nil {
-			return x, err
-		}
-		if x, err = sampleOf(events); err != nil || x.input.State.Device.State == device.Available {
-			return x, err
+		if x = sampleOf(must.Get(p.history(ctx, id, now.run))); x.input.State.Device.State == device.Available {
+			return x
 		}
 	}
-	return x, fmt.Errorf("%s never continued as new while it was available, in %d turnovers", id, most)
+	must.Be(false, "%s never continued as new while it was available, in %d turnovers", id, most)
+	return x
 }
 
-func sampleOf(events []*historypb.HistoryEvent) (x sample, err error) {
+func sampleOf(events []*historypb.HistoryEvent) (x sample) {
 	convert := converter.GetDefaultDataConverter()
-	if err := convert.FromPayloads(started(events).GetInput(), &x.input); err != nil {
-		return x, err
-	}
-	if x.input.State == nil {
-		return x, fmt.Errorf("a device continued as new without its state")
-	}
+	must.Do(convert.FromPayloads(started(events).GetInput(), &x.input))
+	must.Be(x.input.State != nil, "a device continued as new without its state")
 	x.events = len(events)
 	if payload := started(events).GetMemo().GetFields()[contract.MemoStatus]; payload != nil {
 		x.memo = &contract.StatusMemo{}
-		err = convert.FromPayload(payload, x.memo)
+		must.Do(convert.FromPayload(payload, x.memo))
 	}
-	return x, err
+	return x
 }
 
 // availableStart is how the workflow of an available device starts that continued as new.
@@ -93,7 +79,7 @@ func availableStart(name, host, serial, kind string) sdkclient.StartWorkflowOpti
 
 // copy starts a copy under another name on this host, as if it had continued as new. Its provider
 // has this generation, 0 for that of the sample's.
-func (x sample) copy(ctx context.Context, p *place, name, host string, generation int64) error {
+func (x sample) copy(ctx context.Context, p *place, name, host string, generation int64) (id string) {
 	options := availableStart(name, host, name, "BENCH")
 	if x.memo != nil {
 		memo := *x.memo
@@ -107,33 +93,24 @@ func (x sample) copy(ctx context.Context, p *place, name, host string, generatio
 		state.Generation = generation
 	}
 	in.Name, in.State = name, &state
-	_, err := p.sdk.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, in)
-	return err
+	must.Get(p.sdk.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, in))
+	return options.ID
 }
 
 // idle starts n idle devices, all of which this process's crew keeps in its cache, and measures what
 // each takes of its memory: HeapInuse and StackInuse after garbage collection.
-func (b *bench) idle(ctx context.Context, p *place, n int, start func(i int) (id string, err error)) error {
+func (b *bench) idle(ctx context.Context, p *place, n int, start func(i int) (id string)) {
 	const atOnce = 20 // otherwise the queue of first workflow tasks would only grow
 	// Nothing comes after these starts that would fill the holes which their garbage leaves.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	before := usedMemory()
-	if err := parallel(atOnce, n, func(i int) error {
-		id, err := start(i)
-		if err == nil {
-			_, err = p.settled(ctx, id)
-		}
-		return err
-	}); err != nil {
-		return err
-	}
+	collect(atOnce, n, func(i int) position { return must.Get(p.settled(ctx, start(i))) })
 	f := single(fmt.Sprintf("a worker's memory for each of %d idle devices", n), "KiB",
 		(usedMemory()-before)/1024/float64(n))
 	if n >= boundedDevices {
 		f = f.atMost(maxIdleMemory)
 	}
 	b.add(f)
-	return nil
 }
 
 // usedMemory is this process's, in bytes.

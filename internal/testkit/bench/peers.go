@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/must"
 	"burnish/internal/testkit/openstack"
 	"burnish/workflows/client"
 )
@@ -42,34 +43,18 @@ type peer struct {
 
 // peers measures Burnish and Ironic side by side, both asked over the network only. A note says
 // where Ironic is not installed.
-func (b *bench) peers(ctx context.Context) error {
+func (b *bench) peers(ctx context.Context) {
 	if missing := openstack.MissingIronic(); missing != "" {
 		b.note("peers: skipped: %s", missing)
-		return nil
+		return
 	}
-	dir, err := b.folder("ironic")
-	if err != nil {
-		return err
-	}
-	ironic, err := openstack.StartIronic(ctx, dir)
-	if err != nil {
-		return err
-	}
+	ironic := must.Get(openstack.StartIronic(ctx, must.Get(b.folder("ironic"))))
 	b.atEnd(ironic.Stop)
-	ours, err := b.installation(ctx, "peers", "BURNISH_DRIVERS=fake", "BURNISH_MAX_CLEANS_PER_HOST=1000")
-	if err != nil {
-		return err
-	}
+	ours := must.Get(b.installation(ctx, "peers", "BURNISH_DRIVERS=fake", "BURNISH_MAX_CLEANS_PER_HOST=1000"))
 	var one, many []measurement
 	fleet := scale(b, 100, 20)
 	for _, p := range []*peer{burnishPeer(ours), ironicPeer(ironic)} {
-		ids := make([]string, fleet)
-		if err := parallel(10, fleet, func(i int) (err error) {
-			ids[i], err = p.add(ctx, fmt.Sprintf("%s-%d", p.name, i))
-			return err
-		}); err != nil {
-			return err
-		}
+		ids := collect(10, fleet, func(i int) string { return must.Get(p.add(ctx, fmt.Sprintf("%s-%d", p.name, i))) })
 		one = append(one, func(ctx context.Context) (values, error) {
 			began := time.Now()
 			available, err := p.turnover(ctx, ids[0], p.poll)
@@ -78,25 +63,16 @@ func (b *bench) peers(ctx context.Context) error {
 		many = append(many, func(ctx context.Context) (values, error) { return p.load(ctx, ids) })
 	}
 	b.progress("peers: one device at a time")
-	if _, err := interleave(ctx, scale(b, 10, 3), one...); err != nil {
-		return err
-	}
-	got, err := interleave(ctx, scale(b, 150, 15), one...)
-	if err != nil {
-		return err
-	}
+	got := warm(ctx, scale(b, 10, 3), scale(b, 150, 15), one...)
 	b.add(compared("turnover, median (baseline: Ironic's deploy + delete + clean)", "ms", got[0][took],
 		got[1][took]).ratioAtMost(maxPeerTime))
 	b.progress("peers: %d devices at once", fleet)
-	if got, err = interleave(ctx, scale(b, someRounds, 1), many...); err != nil {
-		return err
-	}
+	got = must.Get(interleave(ctx, scale(b, someRounds, 1), many...))
 	b.add(
 		compared(fmt.Sprintf("  turnovers of %d devices at once", fleet), "/s", got[0]["rate"],
 			got[1]["rate"]).ratioAtLeast(minPeerRatio),
 		compared("  processor time for each", "ms", got[0]["processor"], got[1]["processor"]).ratioAtMost(maxPeerProcessor),
 	)
-	return nil
 }
 
 // load is one round of two turnovers by each device of a fleet, which one client watches.

@@ -70,10 +70,10 @@ func (b *bench) placement(ctx context.Context) {
 // the same store sends the same requests to the same Placement. The devices are files.
 func (b *bench) placementBinds(ctx context.Context, c *cloud) {
 	p := must.Get(b.place(ctx, "bind"))
-	sides := must.Get(b.sides(p, 1, true, func(string) (inventory.Store, error) {
-		return backends.Open(ctx, "placement",
-			backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(c.recorder.URL)}})
-	}))
+	sides := b.sides(p, 1, true, func(string) inventory.Store {
+		return must.Get(backends.Open(ctx, "placement",
+			backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(c.recorder.URL)}}))
+	})
 	var all []measurement
 	for _, s := range sides {
 		id := must.Get(s.add(ctx, "one"))

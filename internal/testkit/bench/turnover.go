@@ -15,6 +15,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/internal/testkit/must"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -38,34 +39,21 @@ type side struct {
 
 // sides starts Burnish and the bare entity, each with a control worker and a host of its own, whose
 // devices are simulated; or files, where schedulers allocate what is in the inventory.
-func (b *bench) sides(p *place, slots int, scheduled bool, store func(dir string) (inventory.Store, error)) ([]*side,
-	error) {
+func (b *bench) sides(p *place, slots int, scheduled bool, store func(dir string) inventory.Store) []*side {
 	all := []*side{
 		{place: p, host: p.Host + "-product", crew: crew{queue: contract.Queue}},
 		{place: p, host: p.Host + "-baseline", crew: crew{queue: "burnish-bench-baseline", plain: true}},
 	}
 	for _, s := range all {
-		dir, err := b.folder(s.host)
-		if err != nil {
-			return nil, err
-		}
-		if s.crew.store, err = store(dir); err != nil {
-			return nil, err
-		}
-		if s.crew.steps, err = b.realSteps(p, s.host, dir, slots); err != nil {
-			return nil, err
-		}
+		dir := must.Get(b.folder(s.host))
+		s.crew.store, s.crew.steps = store(dir), must.Get(b.realSteps(p, s.host, dir, slots))
 		if s.crew.scheduled = scheduled; scheduled {
-			if s.files, err = b.folder(s.host, "files"); err != nil {
-				return nil, err
-			}
+			s.files = must.Get(b.folder(s.host, "files"))
 		}
 		s.crew.hosts, s.crew.signaled = []string{s.host}, contract.ActivityUnreserve
-		if _, err := b.start(p, s.crew); err != nil {
-			return nil, err
-		}
+		must.Get(b.start(p, s.crew))
 	}
-	return all, nil
+	return all
 }
 
 // add enrolls a device and waits until it is available.
@@ -91,74 +79,43 @@ func (s *side) add(ctx context.Context, name string) (id string, err error) {
 
 // turnover measures orchestration alone: latency, history, throughput, and memory. The devices are
 // simulated, and so small that erasing them takes no time.
-func (b *bench) turnover(ctx context.Context) error {
+func (b *bench) turnover(ctx context.Context) {
 	fleet, idle := scale(b, 100, 20), scale(b, 5000, 300)
 	worker.SetStickyWorkflowCacheSize(idle + 10*fleet)
-	p, err := b.place(ctx, "turnover")
-	if err != nil {
-		return err
-	}
-	sides, err := b.sides(p, fleet, false, func(dir string) (inventory.Store, error) { return fileStore(ctx, dir) })
-	if err != nil {
-		return err
-	}
-	ids, err := b.latencies(ctx, sides)
-	if err != nil {
-		return err
-	}
-	if err := b.throughputs(ctx, sides, fleet); err != nil {
-		return err
-	}
+	p := must.Get(b.place(ctx, "turnover"))
+	sides := b.sides(p, fleet, false, func(dir string) inventory.Store { return must.Get(fileStore(ctx, dir)) })
+	id := b.latencies(ctx, sides)
+	b.throughputs(ctx, sides, fleet)
 	b.progress("turnover: until the device continues as new")
-	x, err := p.sample(ctx, ids[0])
-	if err != nil {
-		return err
-	}
+	x := p.sample(ctx, id)
 	b.add(single("  events of an idle device, just continued as new", "", float64(x.events)).atMost(maxIdleEvents))
 	b.progress("turnover: %d idle devices", idle)
-	return b.idle(ctx, p, idle, func(i int) (string, error) {
-		name := fmt.Sprintf("idle-%05d", i)
-		return contract.WorkflowID(name), x.copy(ctx, p, name, p.Host, 0)
-	})
+	b.idle(ctx, p, idle, func(i int) string { return x.copy(ctx, p, fmt.Sprintf("idle-%05d", i), p.Host, 0) })
 }
 
-// latencies measures one device of each side at a time, and what its turnovers leave in the history.
-func (b *bench) latencies(ctx context.Context, sides []*side) (ids []string, err error) {
+// latencies measures one device of each side at a time, and what its turnovers leave in the history. It
+// returns the product's.
+func (b *bench) latencies(ctx context.Context, sides []*side) (id string) {
+	var ids []string
 	var all []measurement
 	for _, s := range sides {
-		id, err := s.add(ctx, "one")
-		if err != nil {
-			return nil, err
-		}
+		id := must.Get(s.add(ctx, "one"))
 		ids, all = append(ids, id), append(all, s.turnover(id))
 	}
 	b.progress("turnover: one device a side")
-	if _, err := interleave(ctx, scale(b, 24, 5), all...); err != nil {
-		return nil, err
-	}
-	got, err := interleave(ctx, scale(b, 200, 20), all...)
-	if err != nil {
-		return nil, err
-	}
+	got := warm(ctx, scale(b, 24, 5), scale(b, 200, 20), all...)
 	var prints []footprint
 	for i, s := range sides {
 		var f footprint
-		found, err := s.runs(ctx, ids[i], func(events []*historypb.HistoryEvent) bool {
+		found := must.Get(s.runs(ctx, ids[i], func(events []*historypb.HistoryEvent) bool {
 			var turnovers int
 			f, turnovers = footprintOf(events)
 			return turnovers >= 2
-		})
-		if err == nil && !found {
-			err = fmt.Errorf("no run of %s has two turnovers", ids[i])
-		}
-		if err != nil {
-			return nil, err
-		}
+		}))
+		must.Be(found, "no run of %s has two turnovers", ids[i])
 		prints = append(prints, f)
 	}
-	if err := checkBaseline(prints[1]); err != nil {
-		return nil, err
-	}
+	must.Do(checkBaseline(prints[1]))
 	b.note("turnover: %d turnovers of one device a side, in turn", len(got[0]["turnover"]))
 	b.add(
 		compared("turnover, median (baseline: a bare entity)", "ms", got[0]["turnover"],
@@ -167,21 +124,15 @@ func (b *bench) latencies(ctx context.Context, sides []*side) (ids []string, err
 		single("  activities", "", prints[0].activities).atMost(maxActivities),
 		single("  writes of search attributes", "", prints[0].upserts).atMost(maxUpserts),
 	)
-	return ids, nil
+	return ids[0]
 }
 
 // throughputs measures a fleet of each side at once, and the processor time of the server.
-func (b *bench) throughputs(ctx context.Context, sides []*side, fleet int) error {
+func (b *bench) throughputs(ctx context.Context, sides []*side, fleet int) {
 	b.progress("turnover: %d devices at once", fleet)
 	var all []measurement
 	for _, s := range sides {
-		ids := make([]string, fleet)
-		if err := parallel(10, fleet, func(i int) (err error) {
-			ids[i], err = s.add(ctx, fmt.Sprintf("many-%d", i))
-			return err
-		}); err != nil {
-			return err
-		}
+		ids := collect(10, fleet, func(i int) string { return must.Get(s.add(ctx, fmt.Sprintf("many-%d", i))) })
 		all = append(all, func(ctx context.Context) (values, error) {
 			return load(fleet, fleet, []running{s.Server.Process}, func(i int) error {
 				_, err := s.turnover(ids[i])(ctx)
@@ -189,17 +140,13 @@ func (b *bench) throughputs(ctx context.Context, sides []*side, fleet int) error
 			})
 		})
 	}
-	got, err := interleave(ctx, scale(b, 6, 1), all...)
-	if err != nil {
-		return err
-	}
+	got := must.Get(interleave(ctx, scale(b, 6, 1), all...))
 	b.note("turnover: %d rounds a side of %d turnovers at once", len(got[0]["rate"]), fleet)
 	b.add(
 		compared(fmt.Sprintf("turnovers of %d devices at once", fleet), "/s", got[0]["rate"],
 			got[1]["rate"]).ratioAtLeast(minThroughputRatio),
 		compared("  server's processor time for each", "ms", got[0]["processor"], got[1]["processor"]),
 	)
-	return nil
 }
 
 // load has so many devices do so many acts, each the next as soon as its last has ended. It measures

@@ -27,7 +27,8 @@ func (d *demo) startAppliance(ctx context.Context) {
 		oneviewsim.Servers(1)))
 	d.appliance = a
 	text := must.Get(json.Marshal(map[string]any{"appliances": map[string]any{"rack1": map[string]any{
-		"url": a.URL, "username": a.Username, "password": a.Password, "domain": a.Domain, "ca": filepath.Join(dir, simserver.CAFile),
+		"url": a.URL, "username": a.Username, "password": a.Password, "domain": a.Domain,
+		"ca":                      filepath.Join(dir, simserver.CAFile),
 		"periodic_check_interval": 1,
 	}}}))
 	d.worker.Env = append(d.worker.Env, "BURNISH_ONEVIEW="+file)

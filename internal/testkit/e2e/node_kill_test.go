@@ -99,7 +99,7 @@ func strikesOfEachKind(v victim) (all []strike) {
 // Whatever is killed, worker, server or BMC, before or after whatever kind of request of a clean: the
 // clean goes on by itself to available, and nothing is done that could harm the server. No image is
 // sent twice in one clean: what has come of one whose answer was lost may be for the operator to see.
-func TestKillAtEveryRequestToABMC(t *testing.T) {
+func TestKillAtEachKindOfRequestToABMC(t *testing.T) {
 	t.Parallel()
 	for _, v := range []victim{theWorker, theBMC, theServer} {
 		t.Run(string(v), func(t *testing.T) {

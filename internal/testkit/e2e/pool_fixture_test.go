@@ -92,8 +92,8 @@ func (s *poolSite) env(more ...string) []string {
 
 // poolSettings are what enroll is given of a server's pool.
 func poolSettings(appliance string, h oneviewsim.Hardware, dynamic bool) []string {
-	set := []string{"oneview=" + appliance, "server_hardware_uri=" + h.URI(), "server_profile_template_uri=" +
-		oneviewsim.TemplateURI}
+	set := []string{"oneview=" + appliance, "server_hardware_uri=" + h.URI(),
+		"server_profile_template_uri=" + oneviewsim.TemplateURI}
 	if dynamic {
 		set = append(set, "dynamic_allocation=true")
 	}

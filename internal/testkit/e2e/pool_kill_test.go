@@ -114,7 +114,7 @@ func poolStrikes(v victim) (all []poolStrike) {
 // or removes a profile: everything goes on by itself to the right end. No profile of Burnish's is
 // left without a record and none recorded that is not there, no server ever has two, and neither
 // the profile nor the power of another user's server is touched.
-func TestKillAtEveryRequestToAnAppliance(t *testing.T) {
+func TestKillAtEachKindOfRequestToAnAppliance(t *testing.T) {
 	t.Parallel()
 	for _, v := range []victim{theWorker, theAppliance, theServer} {
 		t.Run(string(v), func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 
 // The servers of the test of the polls, two a page.
 var polled = map[string]string{
-	"idle": "server-1", "bind": "server-2", "hidden": "server-3", "race": "server-4", "kept": "server-5", "wrong": "server-6", "old": "server-8",
+	"idle": "server-1", "bind": "server-2", "hidden": "server-3", "race": "server-4", "kept": "server-5",
+	"wrong": "server-6", "old": "server-8",
 }
 
 // Each poll finds by itself what others did, and what they free is cleaned. The operator's
@@ -32,8 +33,8 @@ func TestThePollsFindWhatOthersDo(t *testing.T) {
 	for name, server := range polled {
 		if name == "wrong" {
 			// It has the serial number of one server, and is enrolled with another one.
-			d := s.Fake(t, name, MiB/16, append(poolSettings("rack1", s.server(t, "rack1", server), true), "serial="+
-				s.server(t, "rack1", "server-7").Serial)...)
+			d := s.Fake(t, name, MiB/16, append(poolSettings("rack1", s.server(t, "rack1", server), true),
+				"serial="+s.server(t, "rack1", "server-7").Serial)...)
 			s.enroll(t, d)
 			continue
 		}

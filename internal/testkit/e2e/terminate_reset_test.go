@@ -194,8 +194,8 @@ func taskAfter(t *testing.T, s *Site, name, update string) int64 {
 	accepted := ""
 	answered := update == ""
 	for _, e := range s.History(t, name, "") {
-		if a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); a.GetAcceptedRequest().GetInput().GetName() ==
-			update && accepted == "" {
+		a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes()
+		if a.GetAcceptedRequest().GetInput().GetName() == update && accepted == "" {
 			accepted = a.GetProtocolInstanceId()
 		}
 		if c := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); c != nil && c.GetMeta().GetUpdateId() == accepted {

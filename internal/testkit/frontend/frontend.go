@@ -65,9 +65,8 @@ func Start(t testing.TB, settings *tls.Config, answer func(s *Server, method str
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &Server{Address: listener.Addr().String()}
-	options :=
-		[]grpc.ServerOption{grpc.UnaryInterceptor(func(ctx context.Context, in any, info *grpc.UnaryServerInfo,
-			handle grpc.UnaryHandler) (any, error) {
+	options := []grpc.ServerOption{grpc.UnaryInterceptor(
+		func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			switch in.(type) {
 			case *workflowservice.GetSystemInfoRequest, *workflowservice.DescribeNamespaceRequest:
 				return handle(ctx, in)

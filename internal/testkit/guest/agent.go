@@ -87,8 +87,8 @@ func (a *agent) run(ctx context.Context, script string) (Output, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.number++
-	if err := a.send(ctx, fmt.Sprintf("%d %s\n", a.number, base64.StdEncoding.EncodeToString([]byte(script)))); err !=
-		nil {
+	encoded := base64.StdEncoding.EncodeToString([]byte(script))
+	if err := a.send(ctx, fmt.Sprintf("%d %s\n", a.number, encoded)); err != nil {
 		return Output{}, err
 	}
 	return a.answer(ctx)

@@ -79,8 +79,8 @@ func StartProducer(dir, transportURL, exchange, topic string) (*Producer, error)
 		return nil, err
 	}
 	p := &Producer{in: in, out: bufio.NewReader(out)}
-	if p.process, err = proc.Start("the producer", filepath.Join(dir, "producer-"+uuid.NewString()+".log"), cmd); err !=
-		nil {
+	log := filepath.Join(dir, "producer-"+uuid.NewString()+".log")
+	if p.process, err = proc.Start("the producer", log, cmd); err != nil {
 		return nil, err
 	}
 	if _, err := p.answer(); err != nil {

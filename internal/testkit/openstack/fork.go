@@ -92,8 +92,8 @@ func (f *forker) start(dir, log string, env, args []string) (*forked, error) {
 	if info, err := os.Stat(log); err == nil {
 		p.logStart = info.Size()
 	}
-	if err := json.NewEncoder(f.jobs).Encode(map[string]any{"dir": dir, "log": log, "env": pairs, "args": args}); err !=
-		nil {
+	job := map[string]any{"dir": dir, "log": log, "env": pairs, "args": args}
+	if err := json.NewEncoder(f.jobs).Encode(job); err != nil {
 		return nil, fmt.Errorf("fork %s: %w", f.module, err)
 	}
 	if _, err := fmt.Fscanln(f.answers, &p.pid); err != nil {

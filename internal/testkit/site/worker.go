@@ -38,8 +38,8 @@ func (s *Site) Worker(role string, env ...string) *Worker {
 func (w *Worker) Launch() error {
 	cmd := exec.Command(w.site.Programs.Worker)
 	cmd.Env = append(w.site.environment(w.Address),
-		"BURNISH_ROLE="+w.Role, "BURNISH_HOST="+w.Host, "BURNISH_STATE_DIR="+w.StateDir, "BURNISH_HOST_FILE="+
-			w.site.HostFile())
+		"BURNISH_ROLE="+w.Role, "BURNISH_HOST="+w.Host, "BURNISH_STATE_DIR="+w.StateDir,
+		"BURNISH_HOST_FILE="+w.site.HostFile())
 	cmd.Env = append(cmd.Env, w.Env...)
 	start := proc.Start
 	if w.Detached {

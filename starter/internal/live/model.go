@@ -158,7 +158,7 @@ func (m Model) fitted() Model {
 	m.view.SetWidth(m.width)
 	height := max(m.height-len(above)-len(below), 1)
 	if m.over {
-		height = min(height, max(len(m.rows), 1))
+		height = max(min(height-1, len(m.rows)), 1)
 	}
 	m.view.SetHeight(height)
 	switch {
@@ -285,6 +285,9 @@ func (m Model) View() tea.View {
 	}
 	above, below := m.frame()
 	lines := slices.Concat(above, strings.Split(m.view.View(), "\n"), below)
+	if m.over {
+		lines = append(lines[:min(len(lines), max(m.height-1, 0))], "") // the program erases the line where it ends
+	}
 	v.SetContent(strings.Join(lines[:min(len(lines), m.height)], "\n"))
 	return v
 }

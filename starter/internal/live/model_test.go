@@ -45,8 +45,10 @@ var some = []thing{{"b", "h1", 9}, {"a\x1b]0;owned\x07", "h2", 11}, {"c", "h1", 
 func told(m Model, all ...any) (Model, tea.Cmd) {
 	var cmd tea.Cmd
 	names := map[string]tea.Key{
-		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace}, "down": {Code: tea.KeyDown},
-		"end": {Code: tea.KeyEnd}, "pgdown": {Code: tea.KeyPgDown}, "home": {Code: tea.KeyHome}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
+		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace},
+		"down": {Code: tea.KeyDown},
+		"end":  {Code: tea.KeyEnd}, "pgdown": {Code: tea.KeyPgDown}, "home": {Code: tea.KeyHome},
+		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 	}
 	for _, msg := range all {
 		if text, ok := msg.(string); ok {
@@ -186,11 +188,11 @@ func TestTheEndAndNotes(t *testing.T) {
 	}
 	foot := page(some...)
 	foot.Foot = []string{"d: available"}
-	m, cmd := told(m, size(24, 5), foot, over{})
+	m, cmd := told(m, size(24, 6), foot, over{})
 	require.Equal(t, tea.QuitMsg{}, cmd())
 	require.False(t, m.View().AltScreen)
 	require.Equal(t, "3 things        12:00:00\n  NAME         HOST   N\n> b            h1     9\n"+
-		"  a?]0;owned?  h2    11\nd: available", strings.Join(drawn(m), "\n"), "the last picture stays")
+		"  a?]0;owned?  h2    11\nd: available\n", strings.Join(drawn(m), "\n"), "the last picture stays")
 }
 
 // Whatever the size, nothing leaves the terminal, and the cursor is in view.

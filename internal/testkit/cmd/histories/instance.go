@@ -140,7 +140,7 @@ func recordInstance(ctx context.Context, temporal sdkclient.Client) {
 	}
 	for n, act := range acts {
 		_, err := c.DoInstance(ctx, recordedInstance, act.verb, act.in)
-		must.Be((err != nil) == act.refused, "act %d of the instance: %w", n+1, err)
+		must.Be((err != nil) == act.refused, "act %d of the instance: %v", n+1, err)
 	}
 	// One device leaves by itself, and the others are released.
 	leaves := must.Get(c.Instance(ctx, recordedInstance)).Devices[0]
