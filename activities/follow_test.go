@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -213,6 +215,29 @@ func TestAnAttemptAfterAKillInAStepThatFollows(t *testing.T) {
 		require.Equal(t, "verify", result.Next.Result.Step)
 		require.Equal(t, zeroed, s.called("zero"))
 		require.Greater(t, s.called("read"), read)
+	})
+}
+
+// An attempt that was frozen between its steps leaves the device alone: nothing in the journal says that
+// another has replaced it, and the device may have another user.
+//
+// F1, F32
+func TestAFrozenAttemptDoesNotFollow(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "after zero", func(t *testing.T) {
+		s, asked := newTestHost(t), 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			if asked++; asked > 1 {
+				return serviceerror.NewNotFound("the attempt timed out")
+			}
+			return nil
+		}
+		frozen(s, 2*steps.Chunk, time.Minute)
+		result, err := s.run(first(t), s.zeroThenVerify())
+		require.NoError(t, err)
+		require.Nil(t, result.Next)
+		require.Equal(t, 2, asked)
+		require.Equal(t, 1, s.disk.opened())
 	})
 }
 
