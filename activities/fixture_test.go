@@ -162,6 +162,8 @@ type server struct {
 	attempt int32
 	// lastProgress is the last heartbeat of the previous attempt; nil: none.
 	lastProgress *contract.Progress
+	// scanned is the last heartbeat of a scan, at first that of the previous attempt; nil: none.
+	scanned *contract.ScanResult
 	// metrics counts; nil counts nothing.
 	metrics sdkclient.MetricsHandler
 	// stop is closed when the worker stops.
@@ -198,6 +200,9 @@ func (s *server) env() *testsuite.TestActivityEnvironment {
 	env.SetWorkerStopChannel(s.stop)
 	if s.lastProgress != nil {
 		env.SetHeartbeatDetails(*s.lastProgress)
+	}
+	if s.scanned != nil {
+		env.SetHeartbeatDetails(*s.scanned)
 	}
 	return env
 }
@@ -250,6 +255,8 @@ func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 		o.server.mu.Unlock()
 	} else if p, ok := details[0].(contract.Progress); ok {
 		o.server.record(p)
+	} else if found, ok := details[0].(contract.ScanResult); ok {
+		o.server.scanned = &found
 	}
 	o.Next.RecordHeartbeat(ctx, details...)
 }

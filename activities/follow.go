@@ -30,13 +30,8 @@ var errNotAMoment = errors.New("the step takes longer than a moment")
 // workflow schedules it, and it begins again. What it finds for good is
 // returned: no failed verification is repeated until it passes.
 func (a *attempt) follow(ctx context.Context, began time.Time, result contract.StepResult) *contract.NextResult {
-	// The result of a step that only reads is never reported from the journal (F37), as that of one
-	// before another is. A revision that the step gave the device is not yet in the input's identity.
-	// Where a crash is an operator's, each step is recorded from its beginning.
-	if a.in.Next == nil || !a.step.Writes || a.in.Settings.OnInterrupt == device.InterruptError {
-		return nil
-	}
-	if result.Firmware != "" || result.RunTime >= followsFor || time.Since(began) >= followsFor || stopping(ctx) {
+	// A revision that the step gave the device is not yet in the input's identity.
+	if !a.mayFollow(result.RunTime) || result.Firmware != "" || time.Since(began) >= followsFor || stopping(ctx) {
 		return nil
 	}
 	i := slices.IndexFunc(a.Steps, func(s steps.Step) bool { return s.Name == a.in.Next.Step })
@@ -57,6 +52,14 @@ func (a *attempt) follow(ctx context.Context, began time.Time, result contract.S
 		return nil
 	}
 	return &contract.NextResult{Refusal: &refusal}
+}
+
+// mayFollow says whether the next step may begin in the activity of this one, which took ran.
+//
+// The result of a step that only reads is never reported from the journal (F37), as that of one
+// before another is. Where a crash is an operator's, each step is recorded from its beginning.
+func (a *attempt) mayFollow(ran time.Duration) bool {
+	return a.in.Next != nil && a.step.Writes && a.in.Settings.OnInterrupt != device.InterruptError && ran < followsFor
 }
 
 // stopping says whether the activity or its worker is to end.

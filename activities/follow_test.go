@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -86,6 +88,8 @@ func TestAStepFollowsInTheActivity(t *testing.T) {
 		require.Equal(t, 1, asked, "the server's answer is about the activity")
 		require.NoError(t, freed(s, "S1"))
 	})
+	// The step before takes a moment, so that its journal leaves the slot to the one that follows.
+	short := map[string]bool{"a step that writes": true, "a step that is not known": true, "one of another version": true}
 	for what, change := range map[string]func(*testHost, *contract.StepInput){
 		"after a step that only reads":   func(_ *testHost, in *contract.StepInput) { in.Step = "verify" },
 		"a step that writes":             func(_ *testHost, in *contract.StepInput) { in.Next.Step = "zero" },
@@ -106,6 +110,7 @@ func TestAStepFollowsInTheActivity(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, result.Next)
 			require.Equal(t, in.Step, s.entry().Step)
+			require.Equal(t, !short[what], s.entry().Slot, "that the clean has a slot outlives the worker")
 		})
 	}
 }
@@ -210,6 +215,29 @@ func TestAnAttemptAfterAKillInAStepThatFollows(t *testing.T) {
 		require.Equal(t, "verify", result.Next.Result.Step)
 		require.Equal(t, zeroed, s.called("zero"))
 		require.Greater(t, s.called("read"), read)
+	})
+}
+
+// An attempt that was frozen between its steps leaves the device alone: nothing in the journal says that
+// another has replaced it, and the device may have another user.
+//
+// F1, F32
+func TestAFrozenAttemptDoesNotFollow(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "after zero", func(t *testing.T) {
+		s, asked := newTestHost(t), 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			if asked++; asked > 1 {
+				return serviceerror.NewNotFound("the attempt timed out")
+			}
+			return nil
+		}
+		frozen(s, 2*steps.Chunk, time.Minute)
+		result, err := s.run(first(t), s.zeroThenVerify())
+		require.NoError(t, err)
+		require.Nil(t, result.Next)
+		require.Equal(t, 2, asked)
+		require.Equal(t, 1, s.disk.opened())
 	})
 }
 

@@ -1,10 +1,6 @@
 package activities
 
 import (
-	"burnish/internal/device"
-	"burnish/internal/inventory"
-	"burnish/workflows/client"
-	"burnish/workflows/contract"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +10,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
 )
 
 // Reconciler compares the devices that the server lists with their providers in the

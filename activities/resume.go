@@ -171,7 +171,7 @@ func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outc
 	}
 	a.entry.Slot = a.keepsSlot(ctx, workCtx, err)
 	entry := a.entry
-	entry.Slot = entry.Slot && a.in.Next == nil // a step that follows could not take it back
+	entry.Slot = entry.Slot && !a.mayFollow(result.RunTime) // a step that follows could not take it back
 	if saveErr := a.save(entry); saveErr != nil {
 		// An unrecorded step is repeated, which is always safe.
 		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name,

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
@@ -96,9 +98,9 @@ func CheckUnambiguous(all []FoundDevice) error {
 }
 
 // ScanHost finds the host's devices, has new ones enrolled, and sends a hint to those that
-// changed, went missing or came back. A second run finds what the first one enrolled, and has
-// those devices looked at once more. Retried: transient faults, after everything else was done.
-// Final: invalid_configuration, and then nothing was done.
+// changed, went missing or came back. A second run finds what the first one enrolled.
+// Retried: transient faults, after everything else was done. Final: invalid_configuration, and then
+// nothing was done.
 func (s *HostScanner) ScanHost(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
 	out, err := s.scan(ctx, in)
 	return out, asError(err, in.Host)
@@ -130,6 +132,7 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	for _, r := range records {
 		v.records[r.Name] = r
 	}
+	v.resume(ctx)
 	there := map[string]bool{}
 	for _, one := range all {
 		there[v.deviceName(one)] = true
@@ -137,8 +140,12 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	failed := forEach(all, func(one FoundDevice) error { return v.handleFound(ctx, one) })
 	failed = errors.Join(failed, forEach(records, func(r host.Record) error { return v.reportMissing(ctx, r, there) }))
 	v.finish(all, there)
-	if failed == nil || errors.Is(failed, context.Canceled) {
-		return v.out, failed
+	if failed == nil {
+		return v.out, nil
+	}
+	activity.RecordHeartbeat(ctx, v.out)
+	if errors.Is(failed, context.Canceled) {
+		return contract.ScanResult{}, failed
 	}
 	return contract.ScanResult{}, errors.New(oneLine(failed.Error()))
 }
@@ -151,6 +158,27 @@ type hostScan struct {
 
 	mu  sync.Mutex
 	out contract.ScanResult
+}
+
+// resume continues from what an earlier attempt of this scan did: a device that fails for hours would
+// otherwise have all others of its host looked at, and refused, again in each attempt.
+func (v *hostScan) resume(ctx context.Context) {
+	if !activity.HasHeartbeatDetails(ctx) {
+		return
+	}
+	var before contract.ScanResult
+	if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
+		v.Log.Warn("the results of the previous attempt are unreadable", "error", err)
+		return
+	}
+	known := map[string]string{}
+	maps.Copy(known, v.in.KnownDigests)
+	maps.DeleteFunc(known, func(name, _ string) bool { return slices.Contains(before.RemovedDigests, name) })
+	maps.Copy(known, before.NewDigests)
+	v.in.KnownDigests, v.in.Refused, v.in.Missing, v.in.RetryRefused = known, before.Refused, before.Missing, false
+	maps.Copy(v.out.NewDigests, before.NewDigests)
+	v.out.RemovedDigests = before.RemovedDigests
+	v.out.Counts.Enrolled, v.out.Counts.Hinted = before.Counts.Enrolled, before.Counts.Hinted
 }
 
 // deviceName is the name under which a found device is, or would be, enrolled.
@@ -336,6 +364,7 @@ func (v *hostScan) finish(all []FoundDevice, there map[string]bool) {
 	for name := range v.in.KnownDigests {
 		if !there[name] {
 			v.out.RemovedDigests = append(v.out.RemovedDigests, name)
+			delete(v.out.NewDigests, name)
 		}
 	}
 	slices.Sort(v.out.RemovedDigests)

@@ -324,42 +324,68 @@ func TestTwoDriversOneDevice(t *testing.T) {
 			{Driver: "other", Found: drive(2, "a")}}))
 }
 
-// A transient failure fails the attempt after everything else was done; the next attempt finds that
-// done.
+// A transient failure fails the attempt after everything else was done; the next attempt does only the
+// rest: no device is enrolled, refused, looked at or reported as missing again.
 func TestARetriedScanContinues(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.remembers(4, false)
+	l.remembers(5, false)
 	l.finder.sees(drive(1, "a"), drive(2, "b"), drive(3, "c"))
+	fails := true
 	l.answer = func(name string) (contract.Result, error) {
-		switch name {
-		case l.name(1):
+		switch {
+		case name == l.name(1) && fails:
 			return contract.Result{}, refusedWith(device.Transient, device.CodeInventoryUnavailable, "no\ninventory")
-		case l.name(2):
+		case name == l.name(2):
 			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodePolicyUnsatisfied, "no")
 		}
 		return contract.Result{}, nil
 	}
-	_, err := l.scan(contract.ScanInput{})
+	in := contract.ScanInput{KnownDigests: map[string]string{l.name(5): "e"}, RetryRefused: true,
+		Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}}
+	_, err := l.scan(in)
 	require.ErrorContains(t, err, "no inventory")
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
 	require.False(t, app.NonRetryable())
 	enrolled, hinted, _ := l.sent()
 	require.Len(t, enrolled, 3)
-	require.Equal(t, []string{l.name(4)}, hinted)
+	require.Equal(t, []string{l.name(4), l.name(5)}, hinted)
 
 	l.remembers(3, false)
-	l.answer, l.hintError = nil, serviceerror.NewNotFound("no workflow") // the next host start reports it to a new one
-	out := l.must(contract.ScanInput{})
-	enrolled, _, _ = l.sent()
-	require.Equal(t, []string{l.name(1), l.name(2)}, enrolled)
-	require.Equal(t, map[string]string{l.name(1): "a", l.name(2): "b", l.name(3): "c"}, out.NewDigests)
-	require.Equal(t, []string{l.name(4)}, out.Missing)
+	l.remembers(2, true)
+	l.finder.sees(drive(1, "a"), drive(2, "b"), drive(3, "c"), drive(5, "e"))
+	_, err = l.scan(in)
+	require.ErrorContains(t, err, "no inventory")
+	enrolled, hinted, _ = l.sent()
+	require.Equal(t, []string{l.name(1)}, enrolled)
+	require.Equal(t, []string{l.name(5)}, hinted, "it was gone, and is back")
 
+	fails = false
+	l.finder.sees(drive(1, "a"), drive(2, "b"), drive(5, "e"))
+	out := l.must(in)
+	enrolled, hinted, _ = l.sent()
+	require.Equal(t, []string{l.name(1)}, enrolled)
+	require.Equal(t, []string{l.name(3)}, hinted, "it is gone")
+	require.Equal(t, map[string]string{l.name(1): "a", l.name(5): "e"}, out.NewDigests)
+	require.Contains(t, out.RemovedDigests, l.name(3))
+	require.Equal(t, []string{l.name(3), l.name(4)}, out.Missing)
+	require.Equal(t, contract.ScanCounts{Found: 3, Enrolled: 2, Hinted: 4, Refused: 1, Missing: 2}, out.Counts)
+	require.Equal(t, device.CodePolicyUnsatisfied, out.Refused[0].Code)
+}
+
+// A hint that fails fails the scan; a device without a workflow needs none: the next host start reports it
+// to a new one.
+func TestAHintThatFails(t *testing.T) {
+	t.Parallel()
+	l := newScanFixture(t)
+	l.remembers(1, false)
 	l.hintError = serviceerror.NewUnavailable("away")
-	_, err = l.scan(contract.ScanInput{})
-	require.ErrorContains(t, err, "away", "a hint that fails")
+	_, err := l.scan(contract.ScanInput{})
+	require.ErrorContains(t, err, "away")
+	l.hintError = serviceerror.NewNotFound("no workflow")
+	require.Equal(t, []string{l.name(1)}, l.must(contract.ScanInput{}).Missing)
 }
 
 // A workflow that knows a device that the host does not know gets a hint to discover it.

@@ -78,6 +78,7 @@ type scanFixture struct {
 	enrolled  []contract.EnrollInput
 	hinted    []string
 	asked     []string
+	failed    *contract.ScanResult // what the last scan did, if it is to be retried
 }
 
 func newScanFixture(t *testing.T) *scanFixture {
@@ -155,11 +156,17 @@ func (l *scanFixture) remembers(slot int, forgotten bool) {
 	}))
 }
 
-// scan runs one attempt of one scan.
+// scan runs the next attempt of one scan, or the first one of another after one that succeeded.
 func (l *scanFixture) scan(in contract.ScanInput) (contract.ScanResult, error) {
 	l.t.Helper()
 	in.Host = l.fixture.host.Name()
-	return execute[contract.ScanResult](first(l.t), contract.ActivityScanHost, l.ScanHost, in)
+	at := first(l.t)
+	at.scanned = l.failed
+	out, err := execute[contract.ScanResult](at, contract.ActivityScanHost, l.ScanHost, in)
+	if l.failed = at.scanned; err == nil {
+		l.failed = nil
+	}
+	return out, err
 }
 
 // must is a scan that must succeed.

@@ -63,12 +63,12 @@ func (a *reportedActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	reports := info.WorkflowType != nil && info.WorkflowType.Name == contract.WorkflowDeviceLifecycle
-	stop := func() {}
-	if !changesProfile(info.ActivityType.Name) {
-		stop = a.whileItRuns(ctx, info, reports)
-	}
-	value, err := a.Next.ExecuteActivity(ctx, in)
-	stop()
+	value, err := func() (any, error) {
+		if !changesProfile(info.ActivityType.Name) {
+			defer a.whileItRuns(ctx, info, reports)() // also after a panic
+		}
+		return a.Next.ExecuteActivity(ctx, in)
+	}()
 	if f := retriedFault(err); f != nil && reports && WorthReporting(info.Attempt) {
 		a.report(ctx, info, f)
 	}

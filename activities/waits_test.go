@@ -284,6 +284,12 @@ func TestACallThatTakesLong(t *testing.T) {
 			require.Len(t, sent.take(), tt.reported)
 		})
 	}
+	inBubble(t, "that panics", func(t *testing.T) {
+		server := again(t, 1)
+		runCall(t, server, &reports{}, &typed{heartbeat: time.Minute}, func(context.Context) error { panic("a defect") })
+		pass(time.Minute)
+		require.Zero(t, server.bare)
+	})
 }
 
 // refusing is the error of a call that fails with a fault; nil is none.

@@ -13,9 +13,9 @@ import (
 const WatchInterval = 10 * time.Second
 
 // Watch asks the host's workflow for a scan when the worker starts, and each time that the
-// devices of the host have changed, or which of them are enrolled: a device that a scan
-// listed as refused is not refused once it was enrolled or imported. It starts a workflow that does not run. It returns
-// when ctx ends; an error is logged once and retried.
+// devices of the host have changed, or which of them are enrolled (a device that a scan listed as
+// refused is not refused once it was enrolled or imported), or a scan has seen other devices. It
+// starts a workflow that does not run. It returns when ctx ends; an error is logged once and retried.
 func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	var (
 		sent      string
@@ -53,8 +53,8 @@ func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// findings is in short what the host's drivers find, which devices those are, and which devices are
-// enrolled there.
+// findings gives the devices that the host's drivers find, and as found these with the names of those
+// that are enrolled there.
 func (s *HostScanner) findings(ctx context.Context) (found, devices string, err error) {
 	all, err := FindDevices(ctx, s.Drivers)
 	if err != nil {

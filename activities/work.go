@@ -136,6 +136,11 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 		return outcome, err
 	}
 	target.Reflashed = record.Reflashed.For(a.in.Identity.Serial, a.in.Binding)
+	if a.follows { // the journal does not say whether a newer attempt has replaced this one
+		if err := a.lease.check(workCtx); err != nil {
+			return outcome, err
+		}
+	}
 	handle, err := a.open(workCtx, driver, target, a.step.Writes)
 	if err != nil {
 		return outcome, err

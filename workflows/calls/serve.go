@@ -26,8 +26,9 @@ func Start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
 	}
 }
 
-// Receive has a selector do something with each signal of a name. A signal is read only if one is
-// pending, and before the run may continue as new: otherwise a signal can be lost (measured).
+// Receive has a selector do something with each signal of a name; one that cannot be decoded is dropped.
+// A signal is read only if one is pending, and before the run may continue as new: otherwise one that
+// arrives in the task that does can be lost (measured).
 func Receive[T any](ctx workflow.Context, signals workflow.Selector, name string, do func(T)) {
 	signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
 		var in T

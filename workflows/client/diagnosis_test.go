@@ -28,10 +28,21 @@ type installed struct {
 	open, closed []*workflowpb.WorkflowExecutionInfo
 	polls        map[string]time.Time // of hosts
 	last         map[string]*workflowpb.WorkflowExecutionInfo
+	away         string // the call that the server does not answer
+}
+
+func (s *installed) answers(call string) error {
+	if s.away == call {
+		return serviceerror.NewUnavailable("closing")
+	}
+	return nil
 }
 
 func (s *installed) ListWorkflow(_ context.Context,
 	in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	if err := s.answers("list"); err != nil {
+		return nil, err
+	}
 	if strings.Contains(in.GetQuery(), "'Running'") {
 		return &workflowservice.ListWorkflowExecutionsResponse{Executions: s.open}, nil
 	}
@@ -46,8 +57,8 @@ func (s *installed) ListWorkflow(_ context.Context,
 func (s *installed) DescribeTaskQueue(_ context.Context, queue string,
 	_ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
 	at, ok := s.polls[strings.TrimPrefix(queue, contract.HostQueue(""))]
-	if !ok {
-		return &workflowservice.DescribeTaskQueueResponse{}, nil
+	if err := s.answers("describe queue"); err != nil || !ok {
+		return &workflowservice.DescribeTaskQueueResponse{}, err
 	}
 	return &workflowservice.DescribeTaskQueueResponse{
 		Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(at)}}}, nil
@@ -55,6 +66,9 @@ func (s *installed) DescribeTaskQueue(_ context.Context, queue string,
 
 func (s *installed) DescribeWorkflowExecution(_ context.Context, id,
 	_ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	if err := s.answers("describe run"); err != nil {
+		return nil, err
+	}
 	found, ok := s.last[strings.TrimPrefix(id, contract.WorkflowID(""))]
 	if !ok {
 		return nil, serviceerror.NewNotFound(id)
@@ -151,4 +165,10 @@ func TestDiagnosis(t *testing.T) {
 	require.Len(t, d.Hosts[1].Names, maxNamed)
 	require.True(t, d.MoreLost)
 	require.LessOrEqual(t, len(d.Lost), maxLost)
+
+	for _, call := range []string{"list", "describe queue", "describe run"} { // no installation without hosts
+		s.away = call
+		_, err = New(s).Diagnosis(t.Context())
+		require.ErrorContains(t, err, "closing", call)
+	}
 }

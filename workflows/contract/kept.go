@@ -1,30 +1,28 @@
 package contract
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"burnish/internal/device"
+)
 
 // The bounded lists of a device are decoded into what they may take: decoding grows a list by
 // doubling, and each idle device of a worker would keep what that left over.
 
 // UnmarshalJSON decodes the list.
-func (l *Bindings) UnmarshalJSON(text []byte) (err error) {
-	*l, err = decodeKept[Bindings](text, KeptBindings)
-	return err
+func (l *Bindings) UnmarshalJSON(text []byte) error {
+	return decodeKept(text, (*[]device.Binding)(l), KeptBindings)
 }
 
 // UnmarshalJSON decodes the list.
-func (l *RecentUpdates) UnmarshalJSON(text []byte) (err error) {
-	*l, err = decodeKept[RecentUpdates](text, KeptUpdates)
-	return err
+func (l *RecentUpdates) UnmarshalJSON(text []byte) error {
+	return decodeKept(text, (*[]RecentUpdate)(l), KeptUpdates)
 }
 
 // UnmarshalJSON decodes the list.
-func (l *ActLog) UnmarshalJSON(text []byte) (err error) {
-	*l, err = decodeKept[ActLog](text, KeptActs)
-	return err
-}
+func (l *ActLog) UnmarshalJSON(text []byte) error { return decodeKept(text, (*[]Act)(l), KeptActs) }
 
-func decodeKept[L ~[]T, T any](text []byte, most int) (L, error) {
-	list := make([]T, 0, most)
-	err := json.Unmarshal(text, &list)
-	return list, err
+func decodeKept[T any](text []byte, list *[]T, most int) error {
+	*list = make([]T, 0, most)
+	return json.Unmarshal(text, list)
 }

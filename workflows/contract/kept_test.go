@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -72,4 +73,16 @@ func TestWhatIsKeptForHistoryIsBounded(t *testing.T) {
 		_, found := updates.Find(fmt.Sprint(n - contract.KeptUpdates))
 		require.False(t, found)
 	}
+}
+
+// A decoded list has room for what it may keep, and no more.
+func TestADecodedListTakesWhatItMayKeep(t *testing.T) {
+	var acts contract.ActLog
+	var bindings contract.Bindings
+	var updates contract.RecentUpdates
+	for _, list := range []any{&acts, &bindings, &updates} {
+		require.NoError(t, json.Unmarshal([]byte(`[{},{},{}]`), list))
+	}
+	require.Equal(t, []int{contract.KeptActs, contract.KeptBindings, contract.KeptUpdates},
+		[]int{cap(acts), cap(bindings), cap(updates)})
 }

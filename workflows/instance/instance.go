@@ -56,16 +56,8 @@ func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
 	calls.RequireSchemaUpTo("instance "+in.UUID, r.Schema, contract.InstanceSchema)
 	r.devices = &devices{ctx: ctx, changed: func() { r.publish(ctx) }}
 	r.world = r.devices
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
-	// signal can be lost (measured).
 	r.signals = workflow.NewSelector(ctx)
-	r.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalDeviceLeft),
-		func(c workflow.ReceiveChannel, _ bool) {
-			var left contract.DeviceLeft
-			if c.ReceiveAsync(&left) {
-				r.onDeviceLeft(ctx, left)
-			}
-		})
+	calls.Receive(ctx, r.signals, contract.SignalDeviceLeft, func(left contract.DeviceLeft) { r.onDeviceLeft(ctx, left) })
 	return r
 }
 

@@ -58,7 +58,7 @@ func (d operations) migrate(ctx workflow.Context, in contract.ReasonInput) (cont
 	return d.endMigration(ctx, false, note)
 }
 
-// endMigration returns an idle device to the pool, which removes its profile.
+// endMigration returns an idle device to the offer, which removes its profile.
 func (d operations) endMigration(ctx workflow.Context, already bool, note string) (contract.Result, error) {
 	known := d.State.Pool
 	if known == nil || !known.Migrating {

@@ -16,9 +16,8 @@ import (
 // receivePool has the hints of the polls received.
 func (d *run) receivePool(ctx workflow.Context) {
 	for _, name := range []string{contract.SignalTaken, contract.SignalFreed} {
-		d.signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
-			var hint contract.Hint
-			if c.ReceiveAsync(&hint) && d.State.Enrollment.Pool != nil {
+		calls.Receive(ctx, d.signals, name, func(contract.Hint) {
+			if d.State.Enrollment.Pool != nil {
 				d.hinted, d.State.Intent.ReadPool = true, true
 			}
 		})

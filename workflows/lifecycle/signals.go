@@ -14,24 +14,12 @@ import (
 	"burnish/workflows/lifecycle/status"
 )
 
-// listen makes the selector of all signals. A signal that arrives in the task that
-// continues as new is lost unless it is read with ReceiveAsync in a callback, and only if
-// one is pending (measured). A signal that cannot be decoded is dropped.
+// listen makes the selector of all signals.
 func (d *run) listen(ctx workflow.Context) {
 	d.signals = workflow.NewSelector(ctx)
-	d.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalClean), func(c workflow.ReceiveChannel, _ bool) {
-		var in contract.CleanInput
-		if c.ReceiveAsync(&in) {
-			d.onClean(ctx, in)
-		}
-	})
+	calls.Receive(ctx, d.signals, contract.SignalClean, func(in contract.CleanInput) { d.onClean(ctx, in) })
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-		d.signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
-			var hint contract.Hint
-			if c.ReceiveAsync(&hint) {
-				d.onRecheck(ctx, name, hint)
-			}
-		})
+		calls.Receive(ctx, d.signals, name, func(hint contract.Hint) { d.onRecheck(ctx, name, hint) })
 	}
 	d.receivePool(ctx)
 }

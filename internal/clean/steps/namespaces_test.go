@@ -94,4 +94,8 @@ func TestAnIncompleteNamespaceIsNeitherZeroedNorVerified(t *testing.T) {
 			require.NotContains(t, fmt.Sprint(d.calls), "zero", step.Name)
 		}
 	}
+	d := &drive{memory: newMemory(mib, tenants)}
+	d.zero = func(int64) error { d.incomplete = split; return nil }
+	_, err := steps.Zero().Run(t.Context(), work(d, device.WriteZeroes))
+	require.ErrorIs(t, err, split, "it became so meanwhile")
 }

@@ -171,14 +171,18 @@ func (s *Store) ensureClasses(ctx context.Context, class string) error {
 	if err := s.ensureClass(ctx, class); err != nil || s.has(TenantClass) {
 		return err
 	}
-	err := s.ensureClass(ctx, TenantClass)
-	if err == nil {
-		err = s.ensureClass(ctx, RecordClass)
-	}
+	err := s.ensureRecordClasses(ctx)
 	if err == nil {
 		s.firstTime(TenantClass)
 	}
 	return err
+}
+
+func (s *Store) ensureRecordClasses(ctx context.Context) error {
+	if err := s.ensureClass(ctx, TenantClass); err != nil {
+		return err
+	}
+	return s.ensureClass(ctx, RecordClass)
 }
 
 // ensureClass creates the class if Placement does not know it.

@@ -170,6 +170,13 @@ func unknownTrait(err error, trait string) bool {
 		regexp.MustCompile(`\b`+regexp.QuoteMeta(trait)+`\b`).MatchString(f.Message)
 }
 
+// isUnknownClass says that err means that Placement does not know a class of the record.
+func isUnknownClass(err error) bool {
+	f, ok := device.AsFault(err)
+	return ok && (strings.Contains(f.Message, "No such resource class "+TenantClass) ||
+		strings.Contains(f.Message, "No such resource class "+RecordClass))
+}
+
 func isCode(err error, code device.Code) bool {
 	f, ok := device.AsFault(err)
 	return ok && f.Code == code

@@ -228,6 +228,11 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		return inventory.Reservation{}, inventory.NotOne(uuid, known.total)
 	}
 	written, err := s.put(ctx, uuid, known, reserved, of)
+	if isUnknownClass(err) { // the providers are those of an earlier release, or somebody deleted it
+		if err = s.ensureRecordClasses(ctx); err == nil {
+			written, err = s.put(ctx, uuid, known, reserved, of)
+		}
+	}
 	if err != nil {
 		// The write may have taken effect, and the cached inventory is outdated in any
 		// case.

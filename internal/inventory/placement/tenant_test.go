@@ -222,3 +222,21 @@ func TestTheClassOfTheRecordIsMade(t *testing.T) {
 	}
 	require.Equal(t, 1, made())
 }
+
+// The classes of the record are made with the first provider, and where a write finds that Placement does
+// not know one: an earlier release made the providers, or somebody deleted the class.
+//
+// F24
+func TestTheClassesOfTheRecordAreMade(t *testing.T) {
+	for _, class := range []string{placement.TenantClass, placement.RecordClass} {
+		s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+		p, generation := s.free(t)
+		status, text, err := s.nova.Do(t.Context(), http.MethodDelete, "/resource_classes/"+class, nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNoContent, status, text)
+		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
+		require.NoError(t, err, class)
+		require.Equal(t, generation+1, v.Generation)
+		s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+	}
+}
