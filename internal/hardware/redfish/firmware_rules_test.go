@@ -260,3 +260,12 @@ func TestAnUploadSaysWhenItIsApplied(t *testing.T) {
 		})
 	}
 }
+
+// What the host lacks is no mistake in the image.
+func TestAnImageThatCannotBeCopiedIsTheHosts(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	_, err := s.run("firmware_reflash", s.update("BIOS"))
+	require.Equal(t, device.CodeIO, code(err), "%v", err)
+	require.Zero(t, s.bmc.Changes())
+}
