@@ -76,6 +76,18 @@ func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 	})
 }
 
+// Where there is no task, the drive must have shown an erase: what else it does is none.
+func TestASelfTestIsNoErase(t *testing.T) {
+	s := newStepper(t, redfishsim.ILO, twoDrives)
+	s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = 200 * time.Millisecond })
+	s.speaking(redfishsim.Dialect{Properties: map[string]any{"OperationName": "DeviceSelfTest", "Operation": nil}})
+	_, err := s.run("erase_drives", nil)
+	require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+	require.ErrorContains(t, err, "has shown an erase, but DeviceSelfTest")
+	_, err = s.run("verify", nil)
+	require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
+}
+
 // An erase that was accepted, and that nothing shows to the next worker, is sent again by that one.
 func TestAnAcceptedEraseThatIsGoneIsSentAgainByTheNextWorker(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
