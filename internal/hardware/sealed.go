@@ -27,9 +27,12 @@ func Sealed(from io.Reader, most int64, flags int) (copied *os.File, size int64,
 	}
 	copied = os.NewFile(uintptr(fd), "burnish")
 	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(copied, sum), io.LimitReader(from, most+1))
+	size, err = io.Copy(copied, io.LimitReader(from, most+1))
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, Seals)
+	}
+	if err == nil { // not before it is sealed: others may have it open through /proc
+		_, err = io.Copy(sum, io.NewSectionReader(copied, 0, size))
 	}
 	if err != nil {
 		return nil, 0, digest, errors.Join(fmt.Errorf("copy it into memory: %w", err), copied.Close())

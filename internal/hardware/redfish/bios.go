@@ -68,7 +68,7 @@ func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.jobs = slices.DeleteFunc(all, func(t *task) bool { return !t.changesBIOS() })
+	s.jobs = slices.DeleteFunc(all, func(t *task) bool { return !t.changesBIOS() || t.isAnothers(h.system) })
 	if err := h.get(ctx, s.path, &s.bios); err != nil {
 		return nil, err
 	}

@@ -18,14 +18,18 @@ import (
 //
 // A refusal is a *refusal. Where the BMC wants an ETag, it is read and the request sent again.
 func (h *handle) change(ctx context.Context, r request) (answer, error) {
+	intent := r.Intent
+	// Last, because what comes before it may have waited for minutes.
+	r.Intent = func() error {
+		if err := hardware.MayWrite(ctx); err != nil || intent == nil {
+			return err
+		}
+		return intent()
+	}
 	waiting := h.driver.timing.wait(h.patience)
 	defer waiting.stop()
 	for tagged := 0; ; {
 		if err := h.verify(ctx); err != nil {
-			return answer{}, err
-		}
-		// Last, because the reads before it may have waited for minutes.
-		if err := hardware.MayWrite(ctx); err != nil {
 			return answer{}, err
 		}
 		got, err := h.exchange(ctx, r)

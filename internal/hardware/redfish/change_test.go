@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +74,52 @@ func TestAChangeAsksTheRulesAndTheLease(t *testing.T) {
 	s.driver.host.Allow = nil
 	_, err = h.change(t.Context(), off)
 	require.Equal(t, device.CodeNotAllowed, code(err))
+	require.Empty(t, s.bmc.Writes())
+	require.NoError(t, h.Close())
+}
+
+// afterTheLook has a request of another step's go first, once the next change has read who the system is.
+func (s *stepper) afterTheLook(h *handle, do func()) {
+	s.driver.host.Allow = func(string) error {
+		s.driver.host.Allow = func(string) error { return nil }
+		h.bmc.turn <- struct{}{}
+		go func() {
+			defer func() { <-h.bmc.turn }()
+			do()
+		}()
+		return nil
+	}
+}
+
+// F11: the identity that was read is that of the BMC with the session that has ended.
+func TestAChangeIsNotSentAfterALogin(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	h := s.open()
+	off := s.reset(h)
+	s.afterTheLook(h, func() {
+		h.bmc.expired = true
+		s.bmc.Change(func(state *redfishsim.State) { state.Serial, state.ChassisSerial = "OTHER1", "OTHER1" })
+	})
+	_, err := h.change(t.Context(), off)
+	require.Equal(t, device.CodeSerialMismatch, code(err), "%v", err)
+	require.Empty(t, s.bmc.Writes())
+	require.NoError(t, h.Close())
+}
+
+// F32
+func TestTheLeaseIsAskedAfterTheTurnHasCome(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	h := s.open()
+	off := s.reset(h)
+	over, ended := errors.New("the lease has ended"), atomic.Bool{}
+	s.afterTheLook(h, func() { ended.Store(true) })
+	_, err := h.change(hardware.WithLease(t.Context(), func(context.Context) error {
+		if ended.Load() {
+			return over
+		}
+		return nil
+	}), off)
+	require.ErrorIs(t, err, over)
 	require.Empty(t, s.bmc.Writes())
 	require.NoError(t, h.Close())
 }

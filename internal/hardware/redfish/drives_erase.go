@@ -48,6 +48,7 @@ type eraseRecord struct {
 	waits bool      // an erase of it, anybody's, waits for a reset
 	other string    // an erase that is not this clean's, and runs
 	quiet time.Time // since when nothing shows an erase
+	did   string    // what the drive did after a request and is no erase, for the operator
 }
 
 // eraseWay is how a drive is erased.
@@ -292,7 +293,9 @@ func (e *eraser) look(ctx context.Context, r *eraseRecord) error {
 		return err
 	case doing != nil:
 		r.quiet = time.Time{}
-		if !r.Seen {
+		if !doing.erases() {
+			r.did = ", but " + hardware.OneLine(doing.OperationName)
+		} else if !r.Seen {
 			r.Seen = true
 			if err := e.save(); err != nil {
 				return err
@@ -361,8 +364,8 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord) error {
 	if r.Tries == maxTries {
 		return hardware.Refused(device.CodeEraseUnknown, "see the drive on the BMC; clean the server again: each drive is "+
 			"erased again",
-			"whether the drive %s was erased is unknown: of %d requests, neither a task nor the drive has shown an erase",
-			r.drive.Serial, r.Tries)
+			"whether the drive %s was erased is unknown: of %d requests, neither a task nor the drive has shown an erase%s",
+			r.drive.Serial, r.Tries, r.did)
 	}
 	if r.way.target == "" { // an earlier attempt had sent it
 		way, why, err := e.h.wayToErase(ctx, r.drive)
@@ -374,12 +377,12 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord) error {
 		}
 		r.way = way
 	}
-	r.Tries, r.Seen, r.Sanitization, r.quiet = r.Tries+1, false, r.way.sanitization, time.Now()
-	if err := e.save(); err != nil {
-		return err
-	}
 	e.pauses.again() // a drive without a task shows its erase only while it runs
-	q := request{Method: http.MethodPost, Path: r.way.target}
+	tries := r.Tries + 1
+	q := request{Method: http.MethodPost, Path: r.way.target, Intent: func() error {
+		r.Tries, r.Seen, r.Sanitization, r.quiet = tries, false, r.way.sanitization, time.Now()
+		return e.save()
+	}}
 	if r.way.sanitization != "" {
 		q.Body = map[string]any{"SanitizationType": r.way.sanitization}
 	}

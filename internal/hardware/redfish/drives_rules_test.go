@@ -301,3 +301,25 @@ func TestALargeDriveStallsLater(t *testing.T) {
 	require.Equal(t, 10*time.Minute, stallOf(10*time.Minute, &drive{Shown: []*driveResource{{CapacityBytes: 1 << 30}}}))
 	require.Zero(t, stallOf(0, large))
 }
+
+// A BMC lists its drives one by one after a reset.
+func TestDrivesAreNotCountedDuringAReset(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, twoDrives)
+	h := s.open()
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/Drives/*", Kind: redfishsim.HoldAfter})
+	listed := make(chan error)
+	before := s.bmc.Count()
+	go func() {
+		_, err := h.drives(t.Context())
+		listed <- err
+	}()
+	require.Eventually(t, func() bool {
+		all := s.bmc.Requests()[before:]
+		return len(all) > 0 && all[len(all)-1].Fault == redfishsim.HoldAfter
+	}, time.Minute, time.Millisecond)
+	s.bmc.Change(func(state *redfishsim.State) { state.LastReset = state.LastReset.Add(time.Hour) })
+	s.bmc.ClearFaults()
+	err := <-listed
+	require.Equal(t, device.CodeServerNotReady, code(err), "%v", err)
+	require.NoError(t, h.Close())
+}

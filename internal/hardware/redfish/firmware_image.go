@@ -88,7 +88,7 @@ func (i firmwareImage) open() (_ *openImage, err error) {
 	}
 	to, err := os.CreateTemp("", "burnish-image-*")
 	if err != nil {
-		return nil, err
+		return nil, hardware.IOFault("copy the image "+i.Path+" to", os.TempDir(), err)
 	}
 	defer func() {
 		if err != nil {
@@ -101,7 +101,7 @@ func (i firmwareImage) open() (_ *openImage, err error) {
 	sum := sha256.New()
 	size, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, largestImage))
 	if err != nil {
-		return nil, invalidImage("the image %s cannot be copied whole: %v", i.Path, err)
+		return nil, hardware.IOFault("copy the image "+i.Path+" to", os.TempDir(), err)
 	}
 	if have := hex.EncodeToString(sum.Sum(nil)); have != strings.ToLower(i.SHA256) {
 		return nil, invalidImage("the image %s has the SHA-256 %s instead of %s", i.Path, have, strings.ToLower(i.SHA256))

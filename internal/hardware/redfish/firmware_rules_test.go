@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,4 +260,36 @@ func TestAnUploadSaysWhenItIsApplied(t *testing.T) {
 			s.requireNoHarm()
 		})
 	}
+}
+
+// What the host lacks is no mistake in the image.
+func TestAnImageThatCannotBeCopiedIsTheHosts(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	_, err := s.run("firmware_reflash", s.update("BIOS"))
+	require.Equal(t, device.CodeIO, code(err), "%v", err)
+	require.Zero(t, s.bmc.Changes())
+}
+
+// What an update needs would stop the erase.
+func TestNoImageIsSentWhileADriveIsErased(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = time.Hour })
+		h := s.open()
+		present, err := h.enrolledDrives(t.Context())
+		require.NoError(t, err)
+		way, _, err := h.wayToErase(t.Context(), present[0])
+		require.NoError(t, err)
+		q := request{Method: http.MethodPost, Path: way.target}
+		if way.sanitization != "" {
+			q.Body = map[string]any{"SanitizationType": way.sanitization}
+		}
+		_, err = h.change(t.Context(), q)
+		require.NoError(t, err)
+		require.NoError(t, h.Close())
+		_, err = s.run("firmware_reflash", s.update("BIOS"))
+		require.Equal(t, device.CodeTargetBusy, code(err), "%v", err)
+		require.Zero(t, s.posts(s.bmc.Config().MultipartPath))
+	})
 }

@@ -192,9 +192,9 @@ func propertiesDiffer(want, is device.Properties) (differ []string) {
 
 // drivesDiffer pairs the drives: with one that fits, else with that of its serial.
 func drivesDiffer(want, is []device.Drive) []string {
-	ordered := slices.SortedStableFunc(slices.Values(want), func(a, b device.Drive) int {
-		return len(driveWords(b)) - len(driveWords(a)) // those that say most choose first
-	})
+	// Those with a serial choose first, then those that say most.
+	rank := func(d device.Drive) int { return min(len(d.Serial), 1)*10 + len(driveWords(d)) }
+	ordered := slices.SortedStableFunc(slices.Values(want), func(a, b device.Drive) int { return rank(b) - rank(a) })
 	return differing("drive", ordered, is, driveFits, func(w, is device.Drive) bool {
 		return w.Serial != "" && hardware.CanonicalSerial(w.Serial) == hardware.CanonicalSerial(is.Serial)
 	}, driveWords)

@@ -145,6 +145,10 @@ func TestPropertiesDiffer(t *testing.T) {
 			device.Properties{Drives: []device.Drive{{Model: "m"}, {Model: "M", CapacityBytes: 20}}},
 			device.Properties{Drives: []device.Drive{{Serial: "B", Model: "M", CapacityBytes: 20}, serial}}, nil,
 		},
+		"a serial names one drive, whatever others say": {
+			device.Properties{Drives: []device.Drive{{Model: "M", Protocol: "NVMe"}, {Serial: "A"}}},
+			device.Properties{Drives: []device.Drive{serial, {Serial: "B", Model: "M", Protocol: "NVMe"}}}, nil,
+		},
 		"one too few of a model": {
 			device.Properties{Drives: []device.Drive{{Model: "M"}, {Model: "M"}}}, device.Properties{Drives: []device.Drive{serial}}, []string{"missing drive M"},
 		},

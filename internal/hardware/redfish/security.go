@@ -95,8 +95,8 @@ func (h *handle) leftover(ctx context.Context) (*leftover, error) {
 		return nil, err
 	}
 	for _, t := range all {
-		if !t.waits {
-			continue
+		if !t.waits || t.isAnothers(h.system) {
+			continue // a reset of this server does not begin it, and it is not ours to delete
 		}
 		left := &leftover{what: "the task " + t.String(), code: device.CodeFirmwareChanged}
 		if t.changesBIOS() {

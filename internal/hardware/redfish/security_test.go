@@ -110,6 +110,28 @@ func TestAJobOfATenantIsDeleted(t *testing.T) {
 	require.Empty(t, s.bmc.WritesWithoutIdentity())
 }
 
+// A job of another system behind the same BMC is not this clean's to delete.
+func TestAJobOfAnotherSystemIsLeft(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro)
+	s.bmc.Change(func(state *redfishsim.State) {
+		state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "7", Name: "BIOS config", State: "Pending", Status: "OK",
+			Start: time.Now(), TargetURI: "/redfish/v1/Systems/2/Bios/Settings", Operation: http.MethodPatch})
+	})
+	for _, step := range []string{"security_check", "bios_reset"} {
+		_, err := s.run(step, nil)
+		require.NoError(t, err)
+	}
+	state := s.bmc.State()
+	require.Contains(t, taskIDs(&state), "7")
+}
+
+func taskIDs(state *redfishsim.State) (all []string) {
+	for _, task := range state.Tasks {
+		all = append(all, task.ID)
+	}
+	return all
+}
+
 // A request that is lost is not success, and is not repeated before a look.
 func TestTakingBackSurvivesEachLostRequest(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.Supermicro} {

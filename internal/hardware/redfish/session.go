@@ -31,6 +31,7 @@ import (
 type bmc struct {
 	driver *Driver
 	base   *url.URL
+	key    string // of the BMC and the secret
 	secret string // its name
 	users  atomic.Int64
 
@@ -52,10 +53,10 @@ type bmc struct {
 func (d *Driver) acquire(base *url.URL, secret string) *bmc {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	key := base.Scheme + "://" + base.Host + " " + secret
+	key := base.Scheme + "://" + strings.ToLower(base.Host) + " " + secret
 	b := d.bmcs[key]
 	if b == nil {
-		b = &bmc{driver: d, base: base, secret: secret, turn: make(chan struct{}, 1),
+		b = &bmc{driver: d, base: base, key: key, secret: secret, turn: make(chan struct{}, 1),
 			pace: rate.NewLimiter(rate.Every(d.timing.interval), 1)}
 		d.bmcs[key] = b
 	}
@@ -91,6 +92,11 @@ func (b *bmc) inTurn(ctx context.Context, r request) (got answer, basic bool, er
 	defer func() { <-b.turn }()
 	if b.header == nil || b.expired {
 		err := b.login(ctx)
+		if err == nil && r.Method != http.MethodGet {
+			// Who the system is was read before: another BMC may have taken the address.
+			err = errors.New("the session was made again")
+			return answer{}, false, &lost{Method: r.Method, Path: r.Path, err: err}
+		}
 		if err != nil && mayPass(err) {
 			err = &lost{Method: r.Method, Path: r.Path, err: err} // the request itself has not left
 		}
@@ -304,7 +310,7 @@ type openSession struct {
 
 // sessionsPath is where the open sessions on this BMC are kept.
 func (b *bmc) sessionsPath() string {
-	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(strings.ToLower(b.base.Host)+" "+b.secret)))
+	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(b.key)))
 	return filepath.Join(b.driver.host.StateDir, "redfish", name)
 }
 

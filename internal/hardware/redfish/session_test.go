@@ -343,3 +343,14 @@ func TestAnUnreadableSessionsFileIsReplaced(t *testing.T) {
 	require.NoError(t, s.open().Close())
 	require.Empty(t, s.sessionFiles())
 }
+
+// A host's name has no case: two servers behind one BMC share a session, and neither deletes the other's.
+func TestOneBMCHasOneSessionHoweverItsNameIsWritten(t *testing.T) {
+	d, known := New(Host{}), map[*bmc]bool{}
+	for _, url := range []string{"https://BMC1/redfish/v1/Systems/1", "https://bmc1/redfish/v1/Systems/2"} {
+		h, err := d.connect(hardware.Target{Settings: map[string]string{"url": url, "secret": "rack"}})
+		require.NoError(t, err)
+		known[h.bmc] = true
+	}
+	require.Len(t, known, 1)
+}

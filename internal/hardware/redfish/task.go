@@ -183,6 +183,13 @@ func (t *task) isOf(target string, names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(t.Name), n) })
 }
 
+// isAnothers: it is of another system behind this BMC than the one at this path.
+func (t *task) isAnothers(system string) bool {
+	const systems = "/redfish/v1/systems"
+	of := t.Payload.TargetURI
+	return within(of, systems) && !samePath(of, systems) && !within(of, system)
+}
+
 // waitsForReset: the task has not begun, and waits for a reset of the server. An iDRAC's task is New or
 // Starting meanwhile, and its job says Scheduled.
 func (h *handle) waitsForReset(ctx context.Context, t *task) (bool, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -76,6 +77,37 @@ func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 	})
 }
 
+// Where there is no task, the drive must have shown an erase: what else it does is none.
+func TestASelfTestIsNoErase(t *testing.T) {
+	s := newStepper(t, redfishsim.ILO, twoDrives)
+	s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = 200 * time.Millisecond })
+	s.speaking(redfishsim.Dialect{Properties: map[string]any{"OperationName": "DeviceSelfTest", "Operation": nil}})
+	_, err := s.run("erase_drives", nil)
+	require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+	require.ErrorContains(t, err, "has shown an erase, but DeviceSelfTest")
+	_, err = s.run("verify", nil)
+	require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
+}
+
+// BMCs show an erase some time after they have accepted it: until then it may be running.
+func TestALostEraseIsNotSentAgainAtOnce(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro, twoDrives)
+	h := s.open()
+	run := hardware.StepRun{Save: s.save, Progress: func(int, string) error { return nil }}
+	e := &eraser{h: h, run: run, pauses: quickTiming.wait(always)}
+	defer e.pauses.stop()
+	require.NoError(t, e.judge(t.Context()))
+	r := e.records[0]
+	r.Tries, r.quiet = 1, time.Now().Add(time.Minute)
+	require.NoError(t, e.begin(t.Context(), r, nil))
+	require.Zero(t, s.posts("SecureErase"))
+	r.quiet = time.Now().Add(-time.Minute)
+	require.NoError(t, e.begin(t.Context(), r, nil))
+	require.Equal(t, 1, s.posts("SecureErase"))
+	require.Equal(t, 2, r.Tries)
+	require.NoError(t, h.Close())
+}
+
 // An erase that was accepted, and that nothing shows to the next worker, is sent again by that one.
 func TestAnAcceptedEraseThatIsGoneIsSentAgainByTheNextWorker(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
@@ -120,6 +152,21 @@ func TestABusyDriveIsNotVerified(t *testing.T) {
 		require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
 		require.ErrorContains(t, err, "not proved")
 	})
+}
+
+// One that waits for a reset would take the next tenant's data.
+func TestADriveWhoseEraseWaitsIsNotVerified(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro, twoDrives)
+	_, err := s.run("erase_drives", nil)
+	require.NoError(t, err)
+	all := s.bmc.Writes()
+	s.bmc.Change(func(state *redfishsim.State) {
+		state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "77", Name: "Odd", State: "Pending", Status: "OK",
+			Start: time.Now(), TargetURI: all[len(all)-1].Path, Operation: http.MethodPost})
+	})
+	_, err = s.run("verify", nil)
+	require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
+	require.ErrorContains(t, err, "the task 77 (Odd) is Pending")
 }
 
 // An update whose request was lost is not repeated, and the task of an earlier update is not

@@ -29,24 +29,11 @@ type Form string
 // The forms of such an answer.
 const (
 	LocationOnly Form = "location"          // 202, no body
-	BodyOnly     Form = "body"              // 202, the task is the body
 	Both         Form = "both"              // 202, both
 	Absolute     Form = "absolute"          // 202, Location with scheme and host, and the body
-	OtherHost    Form = "other host"        // 202, Location on the host Config.ForeignHost
 	NoTask       Form = "no task"           // 204
 	NoTaskOK     Form = "no task, 200"      // 200 and a message
-	MonitorOnly  Form = "monitor, no body"  // 202, Location is the task monitor
 	MonitorBoth  Form = "monitor, and body" // 202, Location is the monitor, the body the task
-)
-
-// Expand is what comes of a query with $expand that is not carried out.
-type Expand string
-
-// What comes of it.
-const (
-	ExpandRefused    Expand = "400"
-	ExpandErrorFirst Expand = "error first" // an error object, then the document as it is without the query
-	ExpandIgnored    Expand = "ignored"
 )
 
 // Ending is how a task of one kind ends.
@@ -98,9 +85,8 @@ type Config struct {
 	BIOSSettings        string // the last part of the settings' path
 	TrailingSlash       bool   // each path ends in one: 308 without it
 
-	Dialect  Dialect
-	NoExpand Expand // what comes of a query with $expand; "": it is expanded
-	OddETag  string // "header" or "body": the tag there is never the right one
+	Dialect Dialect
+	OddETag string // "header" or "body": the tag there is never the right one
 
 	// Sessions.
 	SessionsPath         string
@@ -108,15 +94,12 @@ type Config struct {
 	SessionIdle          time.Duration
 	LoginWithoutLocation bool
 	SessionsSurvive      bool // a restart of the BMC that is no update
-	SessionContext       bool // the Context of a login is kept and shown
-	RefuseContext        bool // 400 for a login with a Context; else it is ignored
 
 	// Tasks.
-	TaskForm    Form // but for drives and updates, which have their own
-	JobIDs      bool // tasks are JID_…, and each is a job too
-	ForeignHost string
-	ClockSkew   time.Duration     // of the BMC's clock, and so of all its times
-	Endings     map[string]Ending // by kind
+	TaskForm  Form              // but for drives and updates, which have their own
+	JobIDs    bool              // tasks are JID_…, and each is a job too
+	ClockSkew time.Duration     // of the BMC's clock, and so of all its times
+	Endings   map[string]Ending // by kind
 
 	// BIOS.
 	RefusedAttribute string // it is refused with RefusedStatus, and messages at the property
@@ -185,7 +168,6 @@ func defaults(p Personality) Config {
 	case ILO:
 		c.TrailingSlash = true
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
-		c.RefuseContext = true
 		c.NoBootProgress, c.NoLastResetTime = true, true // Oem.Hpe.PostState instead
 		c.MultipartPath, c.BIOSStaged = updateService+"/upload", true
 		c.PowerConflict = 400
@@ -199,7 +181,6 @@ func defaults(p Personality) Config {
 	case OpenBMC:
 		c.SystemID, c.ChassisID = "system", "chassis"
 		c.TaskForm, c.EraseForm, c.UpdateForm = MonitorBoth, MonitorBoth, MonitorBoth
-		c.SessionContext = true
 		c.NoRegistry = true
 		c.ResetBIOSStatus = 204
 		c.MultipartPath, c.PushPath = updateService+"/update-multipart", updateService+"/update"

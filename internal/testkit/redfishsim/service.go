@@ -47,10 +47,6 @@ func notInList(what, value string) answer {
 	return failure(400, "Base.1.8.PropertyValueNotInList", "The value "+value+" is not one of "+what+".")
 }
 
-func unlicensed(status int) answer {
-	return failure(status, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request.")
-}
-
 func unavailable() answer {
 	a := failure(503, "Base.1.8.ServiceTemporarilyUnavailable", "The service is temporarily unavailable.")
 	a.Header = map[string]string{"Retry-After": "1"}
@@ -111,8 +107,6 @@ type resource struct {
 	doc    doc
 	tagged bool // it has an ETag
 	do     map[string]handler
-	// expanded are the members of a list that a query with $expand is carried out for.
-	expanded []any
 }
 
 // tree is the resources of a part of the service by their paths, as they are now.
@@ -208,15 +202,10 @@ func (m *Machine) answer(c *call) answer {
 		return unauthorized()
 	case r == nil:
 		return failure(404, "Base.1.8.ResourceMissingAtURI", "The resource at the URI was not found.")
-	case m.Conf.NoExpand == ExpandRefused && strings.Contains(c.URL.RawQuery, "expand"):
-		return unlicensed(400)
 	case m.Conf.Unlicensed && (below(m.system("/Bios")) || method != http.MethodGet && below(updateService)):
-		return unlicensed(403)
+		return failure(403, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request.")
 	}
 	do := r.do[method]
-	if len(r.expanded) > 0 && m.Conf.NoExpand == "" && strings.Contains(c.URL.RawQuery, "expand") {
-		r.doc["Members"] = r.expanded
-	}
 	if do == nil && method == http.MethodGet && r.doc != nil {
 		return answer{Status: 200, Body: r.doc, Tagged: r.tagged}
 	}
@@ -257,9 +246,6 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, a answer) {
 	plain := simserver.Encode(a.Body)
 	tag := etag(plain)
 	raw := config.Dialect.written(plain, r.Host)
-	if config.NoExpand == ExpandErrorFirst && strings.Contains(r.URL.RawQuery, "expand") {
-		raw = slices.Concat(simserver.Encode(unlicensed(400).Body), raw)
-	}
 	if a.Tagged {
 		if config.WeakETags {
 			tag = "W/" + tag

@@ -92,9 +92,6 @@ func (m *Machine) sessionBody(s *Session) doc {
 	if m.is(IDRAC) {
 		body["CreatedTime"] = created
 	}
-	if m.Conf.SessionContext {
-		body["Context"] = s.Context
-	}
 	return body
 }
 
@@ -103,8 +100,6 @@ func (m *Machine) login(c *call) answer {
 	switch {
 	case c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.Conf.Password:
 		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "The service received an authorization error.")
-	case c.Text("Context") != "" && m.Conf.RefuseContext:
-		return failure(400, "Base.1.8.PropertyUnknown", "There is no property Context.")
 	case len(s.Sessions) >= m.Conf.MaxSessions:
 		code := map[bool]string{true: "IDRAC.2.8.RAC0218", false: "Base.1.8.SessionLimitExceeded"}[m.is(IDRAC)]
 		return failure(503, code, "The maximum number of user sessions is reached.")
@@ -114,9 +109,6 @@ func (m *Machine) login(c *call) answer {
 		Created: c.At, Used: c.At}
 	if host, _, err := net.SplitHostPort(c.RemoteAddr); err == nil {
 		one.Origin = host
-	}
-	if m.Conf.SessionContext {
-		one.Context = c.Text("Context")
 	}
 	s.Sessions = append(s.Sessions, one)
 	a := answer{Status: http.StatusCreated, Header: map[string]string{"X-Auth-Token": one.Token}}

@@ -154,7 +154,6 @@ type Session struct {
 	ID, Token, User string
 	Origin          string // the client's address
 	Created         time.Time
-	Context         string
 	Used            time.Time `json:"-"` // in memory only
 }
 

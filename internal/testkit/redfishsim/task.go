@@ -74,17 +74,13 @@ func (m *Machine) accepted(c *call, task *Task, form Form) answer {
 	switch form {
 	case Absolute:
 		location = "https://" + c.Host + location
-	case OtherHost:
-		location = "https://" + m.Conf.ForeignHost + location
-	case MonitorOnly, MonitorBoth:
+	case MonitorBoth:
 		location = m.uri(monitors + "/" + task.ID)
 	}
-	if form == LocationOnly || form == MonitorOnly {
+	if form == LocationOnly {
 		a.Body = nil
 	}
-	if form != BodyOnly {
-		a.Header = map[string]string{"Location": location}
-	}
+	a.Header = map[string]string{"Location": location}
 	return a
 }
 
@@ -186,12 +182,10 @@ func (t *tree) addJob(jobs string, task *Task, w *Work, state string, percent in
 	if n := len(task.Messages); n > 0 {
 		text = task.Messages[n-1].Message
 	}
-	r := t.member("DellJob.v1_1_0.DellJob", jobs, task.ID, task.Name, doc{
+	t.member("DellJob.v1_1_0.DellJob", jobs, task.ID, task.Name, doc{
 		"JobState": state, "PercentComplete": percent, "JobType": task.JobType, "Message": text,
 		"StartTime": "TIME_NOW", "EndTime": "TIME_NA", "ActualRunningStartTime": t.stamp(task.Start), "TargetSettingsURI": nil,
 	})
-	list := t.node(jobs)
-	list.expanded = append(list.expanded, r.doc)
 	// One that still waits is taken back.
 	t.do("DELETE", jobs+"/"+task.ID, func(c *call) answer {
 		switch {
