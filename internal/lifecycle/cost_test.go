@@ -1,4 +1,4 @@
-package status
+package lifecycle
 
 import (
 	"encoding/json"
@@ -35,13 +35,13 @@ func TestPublishingIsCheap(t *testing.T) {
 		do   func()
 		most float64
 	}{
-		"attributes": {func() { attributesOf(s) }, 2},
+		"attributes": {func() { AttributesOf(s) }, 2},
 		"memo": {func() {
-			_, err := json.Marshal(memo(s))
+			_, err := json.Marshal(Memo(s))
 			require.NoError(t, err)
 		}, 55},
-		"details": {func() { details(s) }, 45},
-		"status":  {func() { Of(s) }, 3},
+		"details": {func() { Details(s) }, 45},
+		"status":  {func() { Show(s) }, 3},
 	} {
 		allocations := testing.AllocsPerRun(50, tt.do)
 		t.Logf("%s: %g allocations", name, allocations)

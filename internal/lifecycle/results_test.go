@@ -1,4 +1,4 @@
-package cleaning
+package lifecycle
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package status
+package lifecycle
 
 import (
 	"testing"
@@ -12,8 +12,8 @@ import (
 // A device that was returned without a clean is never called clean.
 func TestAnUnsanitizedDeviceIsNotCalledClean(t *testing.T) {
 	s := &contract.DeviceState{Name: "d1", Device: device.Device{State: device.Available, Status: device.Enabled}}
-	require.Contains(t, SuggestRemedy(s, contract.VerbClean.Update(), nil), "it is clean")
+	require.Contains(t, suggestRemedy(s, contract.VerbClean.Update(), nil), "it is clean")
 	s.Device.NotSanitized = true
 	require.Equal(t, "it is offered without a clean; to work on it by hand, manage d1, then clean d1 --steps STEP",
-		SuggestRemedy(s, contract.VerbClean.Update(), nil))
+		suggestRemedy(s, contract.VerbClean.Update(), nil))
 }
