@@ -604,7 +604,7 @@ func (d *State) unbindKnown(j *Job, o Outcome) {
 	switch err := o.err(); {
 	case err != nil:
 		d.refused(j, err)
-	case !d.boundTo(in.Instance) || d.boundSince(j.Was):
+	case !d.boundTo(in.Instance) || d.boundSince(j):
 		d.unchanged(j)
 	default:
 		d.finished(j, d.endFor(in.Instance, in.ByInstance))

@@ -317,8 +317,10 @@ func (d *State) nowKnown(j *Job, o Outcome) {
 	}
 }
 
-// boundSince says that a bind began since the device was so. One that was read from the record began before.
-func (d *State) boundSince(was device.Device) bool {
+// boundSince says that a bind began since the job's request came. One that was read from the record, or that an ended
+// run had, began before.
+func (d *State) boundSince(j *Job) bool {
 	b := d.Device.Binding
-	return b != nil && b.Number > was.Bindings && !b.Observed || d.Device.Claim != nil && was.Claim == nil
+	return b != nil && b.Number > j.Was.Bindings && !b.Observed && !d.BoundAt.Before(j.Began) ||
+		d.Device.Claim != nil && j.Was.Claim == nil
 }

@@ -73,7 +73,7 @@ func (d *State) validate(j *Job) error { return verbOf(j.Verb.Update()).check(d,
 // last contract.KeptUpdates.
 func (in Asked) decide(d *State) {
 	j := d.begin(in.ID)
-	j.Verb, j.In = in.Verb, in.In
+	j.Verb, j.In, j.Began = in.Verb, in.In, d.now.UTC()
 	v := verbOf(in.Verb.Update())
 	if before, seen := d.Recent.Find(in.ID); seen {
 		switch {
@@ -102,7 +102,7 @@ func (d *State) recordAsked(j *Job, o Outcome) {
 	if err == nil {
 		err = d.validate(j)
 	}
-	if d.boundSince(j.Was) {
+	if d.boundSince(j) {
 		err = j.Refused // it came before that bind
 	}
 	d.carryOut(j, err)

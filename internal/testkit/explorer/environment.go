@@ -351,15 +351,17 @@ var worldMoves = []move{
 	{"first claims it", func(t turn) bool { return t.binds(first, contract.VerbClaim) }},
 	{"first burns its claim", func(t turn) bool {
 		c := t.dev().Claim
-		return c != nil && c.Instance == first.String() && t.w.request() == nil &&
-			t.asks(contract.VerbBurn, contract.BindInput{Instance: c.Instance, Request: c.Request})
+		if c == nil || c.Instance != first.String() || t.w.request() != nil {
+			return false
+		}
+		t.w.tenants[0].denied = noDenial
+		return t.asks(contract.VerbBurn, contract.BindInput{Instance: c.Instance, Request: c.Request})
 	}},
 	{"first gives its claim back", func(t turn) bool {
 		c := t.dev().Claim
 		if c == nil || c.Instance != first.String() || t.w.request() != nil {
 			return false
 		}
-		t.w.tenants[0].denied = unbindAnswered
 		return t.asks(contract.VerbUnclaim, contract.BindInput{Instance: c.Instance, Request: c.Request})
 	}},
 
@@ -458,7 +460,7 @@ var worldMoves = []move{
 				t.w.endedWith = whoIs(b.Instance)
 			}
 		}
-		t.w.d, t.w.host.started, t.w.lostAt = nil, true, t.w.now
+		t.w.d, t.w.host.started, t.w.lostAt = nil, true, t.w.now.Add(-time.Second)
 		t.w.runs++
 		t.w.stepDone, t.w.attempts = false, [4]int8{}
 		t.forgetUnbind()

@@ -131,11 +131,15 @@ func (t turn) answered() {
 
 func (t turn) answer(j *lifecycle.Job) {
 	refusal, _ := contract.RefusalOf(j.Err)
-	unknown := refusal.Fault.Code == device.CodeReservationUnknown
+	unknown := refusal.Fault.Code == device.CodeReservationUnknown || refusal.Fault.Class == device.Transient
 	switch in := j.In.(type) {
 	case contract.BindInput:
 		p := whoIs(in.Instance)
 		switch {
+		case j.Verb.Name == contract.VerbUnclaim.Name:
+			if j.Err == nil {
+				t.w.tenants[p-first].denied = unbindAnswered
+			}
 		case j.Err == nil && (j.Verb.Name != contract.VerbClaim.Name || j.Result.Binding > 0):
 			if !j.Result.Already && t.w.slot != enrolled && t.w.unseen {
 				t.broken(p.String() + " gets hardware that was swapped while it was offered")
