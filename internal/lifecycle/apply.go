@@ -34,6 +34,9 @@ func (d *State) apply(e device.Event) error {
 		return err
 	}
 	d.Device = next
+	if e.Kind == device.ClaimEvent {
+		d.Claims++
+	}
 	d.UpdatedAt = d.now.UTC()
 	if next.State != was.State {
 		d.StateSince = d.UpdatedAt

@@ -592,7 +592,7 @@ func (d *State) unbindAfterBurn(j *Job, _ Outcome) { d.unbindLeft(j) }
 func (d *State) unbindLeft(j *Job) {
 	in := j.In.(contract.UnbindInput)
 	if d.wasBoundTo(in.Instance) || j.Claimed && !d.boundTo(in.Instance) { // it has left, or the burn failed
-		j.Was = d.Device
+		j.Claims = d.Claims
 		d.confirm(j, phUnbindKnown)
 		return
 	}

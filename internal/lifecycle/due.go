@@ -1,6 +1,9 @@
 package lifecycle
 
 import (
+	"fmt"
+	"strings"
+
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -200,8 +203,29 @@ var rows map[Phase]*row
 
 func rowOf(p Phase) *row { return rows[p] }
 
-// Phases are those of the table, in its order.
-func Phases() []Phase { return order }
+// Markdown gives the table for people, in its own order.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| while | it has the provider for itself | it ends with | and is no longer due when |\n|---|---|---|---|\n")
+	for _, p := range order {
+		r := rowOf(p)
+		alone := map[provision]string{free: "", forItself: "yes", asItIs: "as before"}[r.provider]
+		ends, stops := "what it began with", ""
+		switch {
+		case r.until != nil:
+			ends = "its condition"
+		case r.begin != nil && r.then != nil:
+			ends = "the end of its call, or its moment"
+		case r.begin != nil:
+			ends = "at once"
+		}
+		if r.stops != nil {
+			stops = "its job must stop"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p, alone, ends, stops)
+	}
+	return b.String()
+}
 
 var order []Phase
 

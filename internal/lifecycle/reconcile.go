@@ -317,10 +317,8 @@ func (d *State) nowKnown(j *Job, o Outcome) {
 	}
 }
 
-// boundSince says that a bind began since the job's request came. One that was read from the record, or that an ended
-// run had, began before.
+// boundSince says that a bind began since the job noted the claims. A binding that was read from the record, or that an
+// ended run had, began before.
 func (d *State) boundSince(j *Job) bool {
-	b := d.Device.Binding
-	return b != nil && b.Number > j.Was.Bindings && !b.Observed && !d.BoundAt.Before(j.Began) ||
-		d.Device.Claim != nil && j.Was.Claim == nil
+	return d.Claims > j.Claims && (d.Device.Binding != nil || d.Device.Claim != nil)
 }

@@ -73,7 +73,7 @@ func (d *State) validate(j *Job) error { return verbOf(j.Verb.Update()).check(d,
 // last contract.KeptUpdates.
 func (in Asked) decide(d *State) {
 	j := d.begin(in.ID)
-	j.Verb, j.In, j.Began = in.Verb, in.In, d.now.UTC()
+	j.Verb, j.In = in.Verb, in.In
 	v := verbOf(in.Verb.Update())
 	if before, seen := d.Recent.Find(in.ID); seen {
 		switch {
@@ -89,7 +89,7 @@ func (in Asked) decide(d *State) {
 	}
 	err := v.check(d, in.In)
 	if err != nil && d.asksRecord(in.Verb, err) {
-		j.Was, j.Refused = d.Device, err
+		j.Claims, j.Refused = d.Claims, err
 		d.confirm(j, phRecordAsked)
 		return
 	}

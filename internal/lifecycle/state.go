@@ -48,6 +48,8 @@ type State struct {
 	Failure contract.CleanFailure
 	// Taking is the request of an operator who takes the device out of the offer while it waits; nil if none does.
 	Taking *contract.CleanSlot
+	// Claims counts those of this run.
+	Claims int
 	// KnownToHost: the host had a record of the device before this run discovered it. Written: the host found at its
 	// last look that others have written to a clean device.
 	KnownToHost, Written bool
@@ -139,6 +141,7 @@ type Job struct {
 	Server     contract.PoolSnapshot
 	Host       contract.DiscoveryResult // before a look, or what a look found
 	Was        device.Device
+	Claims     int // how many there were
 	Kind       device.EventKind
 	Run        *contract.CleanRun
 	Generation int64

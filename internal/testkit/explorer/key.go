@@ -157,6 +157,7 @@ func (k *keyer) state(d *lifecycle.State) {
 	k.text(d.Queue...)
 	for _, j := range d.Jobs {
 		k.job(j)
+		k.flags(d.Claims > j.Claims)
 	}
 }
 

@@ -44,6 +44,8 @@ type world struct {
 	late      *lateCall // nil: there is none
 	now       time.Time
 	lostAt    time.Time // when the last workflow was lost
+	idle      int       // moves since it was available or allocated, in a simulation
+	counted   int       // its last binding that was counted there
 	environment
 }
 
