@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"log/slog"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -373,13 +372,7 @@ func (d *State) archive(outcome string, f *device.Fault) {
 	d.keepSummary(summary)
 }
 
-func (d *State) keepSummary(s contract.CleanSummary) {
-	archive, err := d.Archive.With(s)
-	if err != nil {
-		d.by.Log(slog.LevelError, "a clean was not archived", "device", d.Name, "error", err)
-	}
-	d.Archive = archive
-}
+func (d *State) keepSummary(s contract.CleanSummary) { d.Archive = d.by.Archive(d.Archive, s) }
 
 // prepareServer makes sure that Burnish has the server of a shared pool before anything works at it: a server that
 // others have is not touched (S4.18), one without a profile gets a temporary one (S4.19), and Burnish's own is used

@@ -83,6 +83,8 @@ type Settings interface {
 	Choose(of device.Capabilities, action, strategy string) Choice
 	// Signed verifies the signatures of overrides, nil if they are off, and says what time it is there.
 	Signed() (verify func(contract.OverrideClaims, []byte) bool, now time.Time)
+	// Archive is the archive with one more clean.
+	Archive(contract.Archive, contract.CleanSummary) contract.Archive
 	// Run identifies the device's first run: the numbers of cleans count from it.
 	Run() string
 	Log(level slog.Level, message string, about ...any)

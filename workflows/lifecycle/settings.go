@@ -47,6 +47,14 @@ func (s asIs) Signed() (verify func(contract.OverrideClaims, []byte) bool, now t
 	return verify, workflow.Now(s.ctx)
 }
 
+func (s asIs) Archive(of contract.Archive, clean contract.CleanSummary) contract.Archive {
+	archive, err := of.With(clean)
+	if err != nil {
+		workflow.GetLogger(s.ctx).Error("a clean was not archived", "error", err)
+	}
+	return archive
+}
+
 func (s asIs) Run() string { return workflow.GetInfo(s.ctx).FirstRunID }
 
 func (s asIs) Log(level slog.Level, message string, about ...any) {

@@ -16,6 +16,8 @@ import (
 type move struct {
 	name string
 	do   func(turn) bool
+	// loses: it is the loss of a task.
+	loses bool
 }
 
 var noAnswer = &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "no answer"}
@@ -33,7 +35,7 @@ func inventoryMoves(of int) []move {
 	reads := func(c *lifecycle.Call) bool { return c.Activity == contract.ActivityReadReservation }
 	by := jobs[of]
 	return []move{
-		{by + ": its call of the inventory is answered", func(t turn) bool {
+		{name: by + ": its call of the inventory is answered", do: func(t turn) bool {
 			c, ok := asked(t)
 			if !ok {
 				return false
@@ -42,7 +44,7 @@ func inventoryMoves(of int) []move {
 			t.end(of, c, lifecycle.Outcome{Found: found, Fault: f})
 			return true
 		}},
-		{by + ": the answer of the inventory is lost", func(t turn) bool {
+		{name: by + ": the answer of the inventory is lost", do: func(t turn) bool {
 			c, ok := asked(t)
 			if !ok || reads(c) || !t.fault() {
 				return false
@@ -51,7 +53,7 @@ func inventoryMoves(of int) []move {
 			t.failed(of, c)
 			return true
 		}},
-		{by + ": the inventory does not answer", func(t turn) bool {
+		{name: by + ": the inventory does not answer", do: func(t turn) bool {
 			c, ok := asked(t)
 			if !ok || !t.fault() {
 				return false
@@ -59,7 +61,7 @@ func inventoryMoves(of int) []move {
 			t.failed(of, c)
 			return true
 		}},
-		{by + ": its request is carried out, and will be once more", func(t turn) bool {
+		{name: by + ": its request is carried out, and will be once more", do: func(t turn) bool {
 			c, ok := asked(t)
 			if !ok || t.w.late != nil || reads(c) || !t.fault() {
 				return false
@@ -84,7 +86,7 @@ func (t turn) failed(of int, c *lifecycle.Call) {
 
 // timeMoves are what time brings.
 var timeMoves = []move{
-	{"a request is carried out once more, late", func(t turn) bool {
+	{name: "a request is carried out once more, late", do: func(t turn) bool {
 		l := t.w.late
 		if l == nil {
 			return false
@@ -93,7 +95,7 @@ var timeMoves = []move{
 		t.carryOut(l.call, l.attempt)
 		return true
 	}},
-	{"a call that is no longer due has stopped", func(t turn) bool {
+	{name: "a call that is no longer due has stopped", do: func(t turn) bool {
 		if t.w.d == nil {
 			return false
 		}
@@ -103,7 +105,7 @@ var timeMoves = []move{
 		}
 		return false
 	}},
-	{"its next moment comes", func(t turn) bool {
+	{name: "its next moment comes", do: func(t turn) bool {
 		if t.w.d == nil {
 			return false
 		}
@@ -114,7 +116,7 @@ var timeMoves = []move{
 		t.pass(max(at.Sub(t.w.now), 0))
 		return true
 	}},
-	{"minutes pass", func(t turn) bool {
+	{name: "minutes pass", do: func(t turn) bool {
 		if t.w.d == nil || t.w.now.Sub(t.w.d.SeenAt) > 3*time.Minute || t.w.request() != nil || t.beingLowered() {
 			return false
 		}
@@ -125,8 +127,8 @@ var timeMoves = []move{
 
 // hostMoves are the ends of the host's activities, and what can happen to its worker.
 var hostMoves = []move{
-	{"the step runs", func(t turn) bool { return t.runStep(true) }},
-	{"the verify runs, and its samples miss what is left", func(t turn) bool {
+	{name: "the step runs", do: func(t turn) bool { return t.runStep(true) }},
+	{name: "the verify runs, and its samples miss what is left", do: func(t turn) bool {
 		c := t.w.steps()
 		if c == nil || t.w.stepDone || c.Activity != verify || t.w.bytes[t.w.slot] == noParty {
 			return false
@@ -142,7 +144,7 @@ var hostMoves = []move{
 		}
 		return ran
 	}},
-	{"somebody else writes to it between two attempts of its verify", func(t turn) bool {
+	{name: "somebody else writes to it between two attempts of its verify", do: func(t turn) bool {
 		c, j := t.w.steps(), t.w.host.journal
 		if c == nil || t.w.stepDone || t.w.slot != enrolled || t.w.bytes[enrolled] != noParty || c.Activity != verify ||
 			j.step != verify || int64(j.seq) != c.In.(contract.StepInput).Seq || !t.fault() {
@@ -151,17 +153,17 @@ var hostMoves = []move{
 		t.w.bytes[enrolled] = stranger
 		return true
 	}},
-	{"the step runs, and the worker is killed before it answers", func(t turn) bool {
+	{name: "the step runs, and the worker is killed before it answers", do: func(t turn) bool {
 		return t.w.steps() != nil && t.fault() && t.runStep(false) && t.killed()
 	}},
-	{"the worker is killed in the middle of a step", func(t turn) bool {
+	{name: "the worker is killed in the middle of a step", do: func(t turn) bool {
 		if t.w.steps() == nil || t.w.stepDone || !t.fault() {
 			return false
 		}
 		t.w.attempts[0]++
 		return t.killed()
 	}},
-	{"the attempt is frozen, and another begins", func(t turn) bool {
+	{name: "the attempt is frozen, and another begins", do: func(t turn) bool {
 		c := t.w.steps()
 		if c == nil || t.w.stepDone || c.Activity != zero || t.w.host.frozen || t.w.slot != enrolled || !t.fault() {
 			return false
@@ -170,7 +172,7 @@ var hostMoves = []move{
 		t.w.attempts[0]++
 		return true
 	}},
-	{"the frozen attempt wakes", func(t turn) bool {
+	{name: "the frozen attempt wakes", do: func(t turn) bool {
 		if !t.w.host.frozen {
 			return false
 		}
@@ -180,7 +182,7 @@ var hostMoves = []move{
 		}
 		return true
 	}},
-	{"the host's worker reports the device", func(t turn) bool { return t.w.host.started && t.reported() }},
+	{name: "the host's worker reports the device", do: func(t turn) bool { return t.w.host.started && t.reported() }},
 }
 
 func (t turn) killed() bool {
@@ -213,9 +215,9 @@ func lookMoves(of int) []move {
 	}
 	by := jobs[of]
 	return []move{
-		{by + ": the host looks", func(t turn) bool { return end(t, "", false) }},
-		{by + ": the host's look fails", func(t turn) bool { return end(t, device.CodeIO, true) }},
-		{by + ": the host does not answer", func(t turn) bool {
+		{name: by + ": the host looks", do: func(t turn) bool { return end(t, "", false) }},
+		{name: by + ": the host's look fails", do: func(t turn) bool { return end(t, device.CodeIO, true) }},
+		{name: by + ": the host does not answer", do: func(t turn) bool {
 			c := t.owed(of)
 			return c != nil && c.How.Client && end(t, device.CodeHostUnreachable, true)
 		}},
@@ -344,12 +346,12 @@ func (t turn) reported() bool {
 
 // worldMoves are what tenants, operators, other services, the database and the hardware do.
 var worldMoves = []move{
-	{"first binds it", func(t turn) bool { return t.binds(first, contract.VerbBind) }},
-	{"second binds it", func(t turn) bool { return t.binds(second, contract.VerbBind) }},
-	{"first unbinds it", func(t turn) bool { return t.unbinds(first) }},
-	{"second unbinds it", func(t turn) bool { return t.unbinds(second) }},
-	{"first claims it", func(t turn) bool { return t.binds(first, contract.VerbClaim) }},
-	{"first burns its claim", func(t turn) bool {
+	{name: "first binds it", do: func(t turn) bool { return t.binds(first, contract.VerbBind) }},
+	{name: "second binds it", do: func(t turn) bool { return t.binds(second, contract.VerbBind) }},
+	{name: "first unbinds it", do: func(t turn) bool { return t.unbinds(first) }},
+	{name: "second unbinds it", do: func(t turn) bool { return t.unbinds(second) }},
+	{name: "first claims it", do: func(t turn) bool { return t.binds(first, contract.VerbClaim) }},
+	{name: "first burns its claim", do: func(t turn) bool {
 		c := t.dev().Claim
 		if c == nil || c.Instance != first.String() || t.w.request() != nil {
 			return false
@@ -357,7 +359,7 @@ var worldMoves = []move{
 		t.w.tenants[0].denied = noDenial
 		return t.asks(contract.VerbBurn, contract.BindInput{Instance: c.Instance, Request: c.Request})
 	}},
-	{"first gives its claim back", func(t turn) bool {
+	{name: "first gives its claim back", do: func(t turn) bool {
 		c := t.dev().Claim
 		if c == nil || c.Instance != first.String() || t.w.request() != nil {
 			return false
@@ -374,10 +376,10 @@ var worldMoves = []move{
 	operator("has it verified", contract.VerbClean, contract.CleanInput{Steps: []string{verify}}),
 	operator("aborts its clean", contract.VerbAbort, contract.ReasonInput{}),
 	operator("retires it as lost", contract.VerbRetire, contract.RetireInput{Lost: true}),
-	{"two principals override it", turn.override},
+	{name: "two principals override it", do: turn.override},
 
-	{"Nova allocates it to first", func(t turn) bool { return t.allocate(first) }},
-	{"Nova reserves it", func(t turn) bool {
+	{name: "Nova allocates it to first", do: func(t turn) bool { return t.allocate(first) }},
+	{name: "Nova reserves it", do: func(t turn) bool {
 		i := &t.w.inv
 		if !t.nova || i.used == noParty || i.reserved {
 			return false
@@ -386,7 +388,7 @@ var worldMoves = []move{
 		i.generation++
 		return true
 	}},
-	{"Nova's instance is gone", func(t turn) bool {
+	{name: "Nova's instance is gone", do: func(t turn) bool {
 		i := &t.w.inv
 		if !t.nova || i.used == noParty {
 			return false
@@ -395,7 +397,7 @@ var worldMoves = []move{
 		i.used = noParty
 		return true
 	}},
-	{"Nova re-creates the provider", func(t turn) bool {
+	{name: "Nova re-creates the provider", do: func(t turn) bool {
 		if !t.nova || t.w.inv.used != noParty || t.w.recreations == 0 || !t.fault() {
 			return false
 		}
@@ -404,21 +406,21 @@ var worldMoves = []move{
 		return true
 	}},
 
-	{"reconciliation asks it to re-check", func(t turn) bool {
+	{name: "reconciliation asks it to re-check", do: func(t turn) bool {
 		if t.w.d == nil || t.w.d.Intent.ReadInventory || t.without.sweeps || !t.wantsRecheck() {
 			return false
 		}
 		t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "sweep"}})
 		return true
 	}},
-	{"the host finds other hardware", func(t turn) bool {
+	{name: "the host finds other hardware", do: func(t turn) bool {
 		if t.w.d == nil || !t.w.unseen || t.w.d.Intent.Rediscover || t.state() == device.Retired {
 			return false
 		}
 		t.decide(lifecycle.Hinted{Signal: contract.SignalRefresh, Hint: contract.Hint{Source: "scan"}})
 		return true
 	}},
-	{"the hardware is swapped", func(t turn) bool {
+	{name: "the hardware is swapped", do: func(t turn) bool {
 		if t.w.slot == other || t.w.attended || t.beingLowered() || t.bindLooked() || !t.fault() {
 			return false
 		}
@@ -429,7 +431,7 @@ var worldMoves = []move{
 		t.pass(4 * time.Minute) // which it takes
 		return true
 	}},
-	{"the database is saved", func(t turn) bool {
+	{name: "the database is saved", do: func(t turn) bool {
 		d := t.w.d
 		if t.keepDatabase || t.w.backup != nil || d == nil || t.w.faults == 0 || d.Device.Claim != nil ||
 			t.w.request() != nil || t.owed(1) != nil { // whose answers the save would split
@@ -438,7 +440,7 @@ var worldMoves = []move{
 		t.w.backup = d
 		return true
 	}},
-	{"the database is put back", func(t turn) bool {
+	{name: "the database is put back", do: func(t turn) bool {
 		if t.w.backup == nil || t.w.backup == t.w.d || !t.fault() {
 			return false
 		}
@@ -450,7 +452,7 @@ var worldMoves = []move{
 		t.forgetUnbind()
 		return true
 	}},
-	{"the workflow is lost", func(t turn) bool {
+	{name: "the workflow is lost", do: func(t turn) bool {
 		if t.w.d == nil || !t.fault() {
 			return false
 		}
@@ -470,7 +472,7 @@ var worldMoves = []move{
 
 // operator is a request of an operator.
 func operator(does string, v contract.Verb, in contract.Input) move {
-	return move{"the operator " + does, func(t turn) bool {
+	return move{name: "the operator " + does, do: func(t turn) bool {
 		atOnce := v.Name == contract.VerbClean.Name || v.Name == contract.VerbAbort.Name
 		if r, ok := in.(contract.RetireInput); ok && r.Lost {
 			atOnce = t.state() != device.Retired
@@ -610,7 +612,7 @@ func (t turn) wantsRecheck() bool {
 // call wrote stays, and the workflow knows nothing of it. What the task handled comes again, perhaps after something
 // else, and so may a request that a client has to send again, or does not.
 func lost(m move) move {
-	return move{m.name + ", and the task is lost after its call of the inventory", func(t turn) bool {
+	return move{name: m.name + ", and the task is lost after its call of the inventory", loses: true, do: func(t turn) bool {
 		if t.w.faults == 0 || t.w.d == nil {
 			return false
 		}

@@ -206,6 +206,8 @@ func (settings) Signed() (func(contract.OverrideClaims, []byte) bool, time.Time)
 	return nil, time.Time{}
 }
 
+func (settings) Archive(contract.Archive, contract.CleanSummary) contract.Archive { return nil }
+
 func (s settings) Run() string { return fmt.Sprintf("r%d", s.w.runs) }
 
 func (s settings) Log(level slog.Level, message string, about ...any) {

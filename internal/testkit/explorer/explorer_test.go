@@ -30,7 +30,7 @@ func TestExploreEverything(t *testing.T) {
 			for _, b := range []Bounds{
 				{Faults: 1, Binds: 2, Acts: 1}, {Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true}, {Faults: 2, Binds: 2, Acts: 2},
 			} {
-				b.Worlds = worlds(t, 600_000)
+				b.Worlds = worlds(t, 60_000)
 				r := newExplorer(nova).explore(b)
 				t.Logf("%+v: %d worlds, complete: %v", b, r.Worlds, r.Complete)
 				if r.Found != nil {

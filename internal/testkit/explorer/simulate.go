@@ -62,18 +62,22 @@ func (e *explorer) refill(w *world, random *rand.Rand) {
 
 // turn makes one move that is possible, chosen at random.
 func (e *explorer) turn(w *world, random *rand.Rand) string {
+	next := new(world)
+	t := turn{e, next}
 	for range 4000 {
 		m := e.moves[random.IntN(len(e.moves))]
-		next := *w
+		if m.loses && w.faults == 0 {
+			continue
+		}
+		*next = *w
 		e.broke = ""
-		t := turn{e, &next}
 		if !m.do(t) {
 			continue
 		}
 		if e.broke == "" {
 			t.check()
 		}
-		*w = next
+		*w = *next
 		return m.name
 	}
 	w.now = w.now.Add(1) // nothing can happen but time

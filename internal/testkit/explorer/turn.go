@@ -45,7 +45,7 @@ func (t turn) acts() bool {
 func (t turn) decide(in lifecycle.Input) {
 	before := t.w.d
 	t.w.d = before.Clone()
-	t.w.d.Archive, t.w.d.Acts, t.w.d.Recent = nil, nil, nil
+	t.w.d.Acts, t.w.d.Recent = nil, nil
 	t.w.d.Decide(in, t.w.now, settings{t})
 	for t.lookedUp() {
 	}
