@@ -536,12 +536,15 @@ func (t turn) binds(p who, v contract.Verb) bool {
 		}
 		return true
 	}
-	if t.w.binds == 0 || p == second && t.dev().Bindings == 0 || !device.Allows(t.dev(),
+	again := t.w.open[p-first]
+	if t.w.binds == 0 && !again || p == second && t.dev().Bindings == 0 || !device.Allows(t.dev(),
 		device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
 		return false
 	}
-	t.w.binds--
-	t.w.asked[p-first]++
+	if !again {
+		t.w.binds--
+		t.w.asked[p-first]++
+	}
 	mine.denied = noDenial
 	return t.asks(v, in())
 }
@@ -634,6 +637,7 @@ func lost(m move) move {
 			w.tenants[n].has = before.tenants[n].has && after.tenants[n].has
 			if after.asked[n] != before.asked[n] {
 				w.tenants[n].denied = noDenial // whoever asked for it has no answer
+				w.asked[n], w.binds, w.open[n] = after.asked[n], after.binds, true
 			}
 		}
 		if step := before.steps(); step != nil && (after.steps() == nil || after.steps().Key != step.Key) {

@@ -47,7 +47,8 @@ type explorer struct {
 
 	keepDatabase bool
 
-	broke string // what is broken in the present turn
+	broke   string // what is broken in the present turn
+	refusal string // the last one, which a simulation tells
 }
 
 type parent struct {

@@ -32,7 +32,7 @@ func (s Simulation) Run() (moves int, found *Found) {
 			story = story[1:]
 		}
 		if e.broke != "" {
-			return moves, &Found{Broken: e.broke, Story: append(story, e.describe(w))}
+			return moves, &Found{Broken: e.broke, Story: append(story, e.describe(w), "the last refusal: "+e.refusal)}
 		}
 		if d := w.d; d != nil && d.Device.State == device.Allocated && w.counted != d.Device.Bindings {
 			w.counted = d.Device.Bindings

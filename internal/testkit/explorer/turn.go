@@ -131,10 +131,14 @@ func (t turn) answered() {
 
 func (t turn) answer(j *lifecycle.Job) {
 	refusal, _ := contract.RefusalOf(j.Err)
+	if j.Err != nil {
+		t.explorer.refusal = j.Verb.Name + ": " + j.Err.Error()
+	}
 	unknown := refusal.Fault.Code == device.CodeReservationUnknown || refusal.Fault.Class == device.Transient
 	switch in := j.In.(type) {
 	case contract.BindInput:
 		p := whoIs(in.Instance)
+		t.w.open[p-first] = t.w.open[p-first] && unknown
 		switch {
 		case j.Verb.Name == contract.VerbUnclaim.Name:
 			if j.Err == nil {

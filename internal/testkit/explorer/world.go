@@ -73,8 +73,9 @@ type environment struct {
 	attended bool
 
 	tenants [2]tenant
-	asked   [2]uint8 // the number of each party's last bind
-	ids     uint8    // of requests
+	asked   [2]uint8 // the number of each party's last bind; open: it has no answer, and is sent again
+	open    [2]bool
+	ids     uint8 // of requests
 
 	// stepDone: the step's result is in the history, but the task that handles it was lost.
 	stepDone bool
