@@ -19,8 +19,7 @@ func worlds(t *testing.T, usual int) int {
 	return n
 }
 
-// No order of events, with up to two faults, breaks a promise. What one fault can do comes
-// first, and is explored completely: of two faults a bound on the worlds cuts off the longest stories.
+// No order of events, with up to two faults, breaks a promise. A bound on the worlds cuts off the longest stories.
 //
 // F4, F5, F10, F24, F26, F27, F28, F30, F31, F32, F36, F39, F42, F43
 func TestExploreEverything(t *testing.T) {
