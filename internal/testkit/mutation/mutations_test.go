@@ -468,7 +468,7 @@ var mutations = []mutation{
 		file: "internal/lifecycle/binding.go",
 		old:  `{ d.confirm(j, phGrantAgain) }`,
 		new:  `{ d.grantedAgain(j, Outcome{}) }`,
-		pkg: "./workflows/lifecycle", test: "TestAFormerTenantIsNotBoundAlready",
+		pkg:  "./workflows/lifecycle", test: "TestAFormerTenantIsNotBoundAlready",
 	},
 	{
 		rule: "F36", name: "a later binding of the same instance is another one",
