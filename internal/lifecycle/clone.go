@@ -39,11 +39,9 @@ func (d *State) Clone() *State {
 	for i, j := range d.Jobs {
 		job := *j
 		job.Back = slices.Clone(job.Back)
-		switch {
-		case j.Run == nil:
-		case j.Run == d.Clean:
+		if j.Run == d.Clean {
 			job.Run = kept.Clean
-		default:
+		} else if j.Run != nil {
 			run := *j.Run
 			job.Run = &run
 		}

@@ -97,7 +97,8 @@ func (d *State) keep(found contract.DiscoveryResult) {
 }
 
 // chooseOperation sets the device's operation: the locked-in one or, if that may be replaced (S2.28, S2.29), the one
-// that the policy chooses now. A policy that the device cannot satisfy excludes the device and replaces nothing (S2.25).
+// that the policy chooses now. A policy that the device cannot satisfy excludes the device and replaces
+// nothing (S2.25).
 func (d *State) chooseOperation(found *contract.DiscoveryResult) {
 	s, locked := d.Device.State, d.Host.Operation
 	if s != device.Absent && s != device.Available && s != device.Error && locked != "" {

@@ -2,7 +2,8 @@ package lifecycle
 
 import "burnish/workflows/contract"
 
-// Extend has every device take one more verb until undo is called: check refuses it, and answer says what it does, which
+// Extend has every device take one more verb until undo is called: check refuses it, and answer says what it
+// does, which
 // changes nothing. It shows that a verb is its entry in the table, and nothing else.
 func Extend(asked contract.Verb, check func(*State, contract.ReasonInput) error,
 	answer func(contract.ReasonInput) string) (undo func()) {

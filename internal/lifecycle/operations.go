@@ -61,7 +61,8 @@ func (d *State) providing(j *Job, o Outcome) {
 	d.back(j, Outcome{Err: err})
 }
 
-// checkClean: an operator may clean a device in state error or manageable, and one that waits for a manual clean (S3.20,
+// checkClean: an operator may clean a device in state error or manageable, and one that waits for a manual
+// clean (S3.20,
 // D7).
 func (d *State) checkClean(in contract.CleanInput) error {
 	if err := d.checkForm(in); err != nil {
@@ -110,7 +111,8 @@ func (d *State) checkForm(in contract.CleanInput) error {
 }
 
 // checkPlan refuses a clean that needs a step which the host's worker does not know. Of named steps it refuses those
-// that do not apply to the device, arguments that do not fit, and a runbook that is not there or not for this device. By
+// that do not apply to the device, arguments that do not fit, and a runbook that is not there or not for this
+// device. By
 // a signal they are accepted, and the clean ends in state error: what is planned depends on this worker's policy, and a
 // signal's handler is replayed. No step of it runs.
 func (d *State) checkPlan(in contract.CleanInput) error {
@@ -592,7 +594,8 @@ func (d *State) checkPower(in contract.PowerInput) error {
 }
 
 // power has the device's host change its power. On and off are repeated until they are so. A reset is sent at most
-// once: where its outcome is not known, the answer says so. A server that others have, or that may be theirs, is refused
+// once: where its outcome is not known, the answer says so. A server that others have, or that may be theirs,
+// is refused
 // (S4.26).
 func (d *State) power(j *Job, in contract.PowerInput) {
 	j.Since, j.Note = d.now, in.Target

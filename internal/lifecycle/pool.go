@@ -274,7 +274,8 @@ func (d *State) doubtShared() {
 	}
 }
 
-// notTaken refuses a request for a server that others have; what follows from that the device finds out by itself. used:
+// notTaken refuses a request for a server that others have; what follows from that the device finds out by
+// itself. used:
 // it was changed since it was returned.
 func (d *State) notTaken(found contract.PoolSnapshot, f *device.Fault) (used bool, refused *device.Fault) {
 	switch {

@@ -298,7 +298,7 @@ func (d *State) Decide(in Input, now time.Time, by Settings) {
 }
 
 // Answer takes the answer to a request; ok is false until there is one.
-func (d *State) Answer(id string) (result contract.Result, err error, ok bool) { //nolint:revive // the answer is both
+func (d *State) Answer(id string) (result contract.Result, err error, ok bool) {
 	i := slices.IndexFunc(d.Jobs, func(j *Job) bool { return j.ID == id && j.Ended })
 	if i < 0 {
 		return result, nil, false

@@ -112,7 +112,8 @@ func startSuccessor(ctx workflow.Context, in contract.DeviceInput) workflow.Futu
 	return workflow.ExecuteChildWorkflow(child, contract.WorkflowDeviceLifecycle, in).GetChildWorkflowExecution()
 }
 
-// ended tells the core how a call has ended. An attempt in the task that failed for a while is followed by the activity.
+// ended tells the core how a call has ended. An attempt in the task that failed for a while is followed by
+// the activity.
 func (r *run) ended(ctx workflow.Context, s *started) {
 	if s.task {
 		r.inTask--

@@ -19,7 +19,8 @@ import (
 // stepShownAfter is how long a step lasts until the listing shows it in place of the step before it.
 const stepShownAfter = time.Second
 
-// publish writes what has changed. Another step of the same clean only becomes due: the server's details of the workflow
+// publish writes what has changed. Another step of the same clean only becomes due: the server's details of
+// the workflow
 // show it at once, the listing if it lasts.
 func (r *run) publish(ctx workflow.Context) {
 	d := r.device

@@ -49,7 +49,7 @@ func inventoryMoves(of int) []move {
 			if !ok || reads(c) || !t.fault() {
 				return false
 			}
-			t.carryOut(*c, t.w.attempts[of])
+			_, _ = t.carryOut(*c, t.w.attempts[of])
 			t.failed(of, c)
 			return true
 		}},
@@ -92,7 +92,7 @@ var timeMoves = []move{
 			return false
 		}
 		t.w.late = nil
-		t.carryOut(l.call, l.attempt)
+		_, _ = t.carryOut(l.call, l.attempt)
 		return true
 	}},
 	{name: "a call that is no longer due has stopped", do: func(t turn) bool {
@@ -520,6 +520,9 @@ func (t turn) binds(p who, v contract.Verb) bool {
 		return false
 	}
 	mine := &t.w.tenants[p-first]
+	if mine.has && v.Name == contract.VerbClaim.Name {
+		return false // its instance's workflow knows which devices it has
+	}
 	in := func() contract.BindInput {
 		return contract.BindInput{Instance: p.String(), Request: p.String() + string(rune('0'+t.w.asked[p-first])),
 			Deadline: t.w.now.Add(time.Minute).Format(time.RFC3339)}
@@ -615,37 +618,38 @@ func (t turn) wantsRecheck() bool {
 // call wrote stays, and the workflow knows nothing of it. What the task handled comes again, perhaps after something
 // else, and so may a request that a client has to send again, or does not.
 func lost(m move) move {
-	return move{name: m.name + ", and the task is lost after its call of the inventory", loses: true, do: func(t turn) bool {
-		if t.w.faults == 0 || t.w.d == nil {
-			return false
-		}
-		before, after := *t.w, *t.w
-		then := turn{t.explorer, &after}
-		if !m.do(then) || t.broke != "" || after.faults == 0 || after.d == nil { // a broken promise the move itself shows
-			t.explorer.broke = ""
-			return false
-		}
-		c := begunInTask(&before, &after)
-		if c == nil {
-			return false
-		}
-		then.carryOut(*c, 0)
-		w := before
-		w.inv, w.attended, w.faults = after.inv, after.attended, after.faults-1
-		w.held = before.held && after.held // who lets it go has done so, answered or not
-		for n := range w.tenants {         // who asks to unbind has left, answered or not
-			w.tenants[n].has = before.tenants[n].has && after.tenants[n].has
-			if after.asked[n] != before.asked[n] {
-				w.tenants[n].denied = noDenial // whoever asked for it has no answer
-				w.asked[n], w.binds, w.open[n] = after.asked[n], after.binds, true
+	return move{name: m.name + ", and the task is lost after its call of the inventory", loses: true,
+		do: func(t turn) bool {
+			if t.w.faults == 0 || t.w.d == nil {
+				return false
 			}
-		}
-		if step := before.steps(); step != nil && (after.steps() == nil || after.steps().Key != step.Key) {
-			w.host, w.bytes, w.stepDone = after.host, after.bytes, true
-		}
-		*t.w = w
-		return true
-	}}
+			before, after := *t.w, *t.w
+			then := turn{t.explorer, &after}
+			if !m.do(then) || t.broke != "" || after.faults == 0 || after.d == nil { // a broken promise the move itself shows
+				t.explorer.broke = ""
+				return false
+			}
+			c := begunInTask(&before, &after)
+			if c == nil {
+				return false
+			}
+			_, _ = then.carryOut(*c, 0)
+			w := before
+			w.inv, w.attended, w.faults = after.inv, after.attended, after.faults-1
+			w.held = before.held && after.held // who lets it go has done so, answered or not
+			for n := range w.tenants {         // who asks to unbind has left, answered or not
+				w.tenants[n].has = before.tenants[n].has && after.tenants[n].has
+				if after.asked[n] != before.asked[n] {
+					w.tenants[n].denied = noDenial // whoever asked for it has no answer
+					w.asked[n], w.binds, w.open[n] = after.asked[n], after.binds, true
+				}
+			}
+			if step := before.steps(); step != nil && (after.steps() == nil || after.steps().Key != step.Key) {
+				w.host, w.bytes, w.stepDone = after.host, after.bytes, true
+			}
+			*t.w = w
+			return true
+		}}
 }
 
 // begunInTask is the call that the workflow began in its task; nil if it began none.

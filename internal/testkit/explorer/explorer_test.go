@@ -40,6 +40,42 @@ func TestExploreEverything(t *testing.T) {
 	}
 }
 
+// What few events can do is explored completely, each within its own bounds.
+//
+// F5, F24, F26, F27, F28, F30, F36, F39, F42, F43
+func TestExploreWithin(t *testing.T) {
+	for name, c := range map[string]struct {
+		within       Bounds
+		nova, sweeps bool
+	}{
+		"no fault, two binds":         {within: Bounds{Binds: 2}, sweeps: true},
+		"no fault, a bind and an act": {within: Bounds{Binds: 1, Acts: 1}},
+		"no fault, a bind of Nova's":  {within: Bounds{Binds: 1}, nova: true, sweeps: true},
+		"a fault, a bind":             {within: Bounds{Faults: 1, Binds: 1}, sweeps: true},
+		"a fault, two binds":          {within: Bounds{Faults: 1, Binds: 2}, sweeps: true},
+		"a fault, two acts":           {within: Bounds{Faults: 1, Acts: 2}, sweeps: true},
+		"a fault, two acts, Nova's":   {within: Bounds{Faults: 1, Acts: 2, KeepDatabase: true}, nova: true, sweeps: true},
+		"a fault, a bind and an act":  {within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
+		"a fault, a bind and an act of Nova's": {
+			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}, nova: true, sweeps: true,
+		},
+		"two faults, a bind": {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, sweeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := c.within
+			b.Worlds = worlds(t, 40_000)
+			e := newExplorer(c.nova)
+			e.without.sweeps = !c.sweeps
+			r := e.explore(b)
+			t.Logf("%+v: %d worlds, complete: %v", b, r.Worlds, r.Complete)
+			if r.Found != nil {
+				t.Fatal(r.Found)
+			}
+		})
+	}
+}
+
 // Without what the environment does for it the explorer finds a broken promise. What the lifecycle does is taken out of
 // its source by the mutations of this test.
 //

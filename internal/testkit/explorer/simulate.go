@@ -17,7 +17,8 @@ type Simulation struct {
 // calm is how many moves come before a fault may, on the average.
 const calm = 12
 
-// Run lets the device live until it was bound so often. It says how many moves that took, and the last of the story if a
+// Run lets the device live until it was bound so often. It says how many moves that took, and the last of the
+// story if a
 // promise was broken: the seed tells it again.
 func (s Simulation) Run() (moves int, found *Found) {
 	random := rand.New(rand.NewPCG(s.Seed, 1))

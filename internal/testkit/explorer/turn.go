@@ -120,7 +120,7 @@ func (t turn) answered() {
 		again = false
 		for _, j := range t.w.d.Jobs {
 			if j.Ended {
-				t.w.d.Answer(j.ID)
+				_, _, _ = t.w.d.Answer(j.ID)
 				t.answer(j)
 				again = true
 				break
