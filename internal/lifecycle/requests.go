@@ -65,6 +65,9 @@ func verbOf(update string) *verb {
 	return nil
 }
 
+// Read decodes the input of a verb.
+func Read(v contract.Verb, text []byte) (contract.Input, error) { return verbOf(v.Update()).read(text) }
+
 // validate asks again whether a job's request is allowed.
 func (d *State) validate(j *Job) error { return verbOf(j.Verb.Update()).check(d, j.In) }
 

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	core "burnish/internal/lifecycle"
@@ -33,46 +34,18 @@ func (r *run) register(ctx workflow.Context) error {
 	)...)
 }
 
-// registerVerb has the core asked for a verb by its update, whose input is of the verb's own type.
+// registerVerb has the core asked for a verb by its update.
 func (r *run) registerVerb(ctx workflow.Context, v contract.Verb) error {
-	switch v.Input.(type) {
-	case contract.EnrollInput:
-		return registerUpdate[contract.EnrollInput](ctx, r, v)
-	case contract.BindInput:
-		return registerUpdate[contract.BindInput](ctx, r, v)
-	case contract.UnbindInput:
-		return registerUpdate[contract.UnbindInput](ctx, r, v)
-	case contract.ReasonInput:
-		return registerUpdate[contract.ReasonInput](ctx, r, v)
-	case contract.CleanInput:
-		return registerUpdate[contract.CleanInput](ctx, r, v)
-	case contract.TenantInput:
-		return registerUpdate[contract.TenantInput](ctx, r, v)
-	case contract.MaintenanceInput:
-		return registerUpdate[contract.MaintenanceInput](ctx, r, v)
-	case contract.LabelInput:
-		return registerUpdate[contract.LabelInput](ctx, r, v)
-	case contract.RetireInput:
-		return registerUpdate[contract.RetireInput](ctx, r, v)
-	case contract.ReplaceInput:
-		return registerUpdate[contract.ReplaceInput](ctx, r, v)
-	case contract.MoveInput:
-		return registerUpdate[contract.MoveInput](ctx, r, v)
-	case contract.PowerInput:
-		return registerUpdate[contract.PowerInput](ctx, r, v)
-	case contract.OverrideInput:
-		return registerUpdate[contract.OverrideInput](ctx, r, v)
+	asked := func(ctx workflow.Context, in converter.RawValue) (core.Asked, error) {
+		input, err := core.Read(v, in.Payload().GetData())
+		return core.Asked{ID: workflow.GetCurrentUpdateInfo(ctx).ID, Verb: v, In: input}, err
 	}
-	return errors.New("the input of " + v.Name + " has no update")
-}
-
-func registerUpdate[In contract.Input](ctx workflow.Context, r *run, v contract.Verb) error {
-	asked := func(ctx workflow.Context, in In) core.Asked {
-		return core.Asked{ID: workflow.GetCurrentUpdateInfo(ctx).ID, Verb: v, In: in}
-	}
-	do := func(ctx workflow.Context, in In) (result contract.Result, err error) {
+	do := func(ctx workflow.Context, in converter.RawValue) (result contract.Result, err error) {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
-		request := asked(ctx, in)
+		request, err := asked(ctx, in)
+		if err != nil {
+			return result, err
+		}
 		r.decide(ctx, request)
 		answered := func() (ok bool) {
 			result, err, ok = r.device.Answer(request.ID)
@@ -83,7 +56,13 @@ func registerUpdate[In contract.Input](ctx workflow.Context, r *run, v contract.
 		}
 		return result, err
 	}
-	arrive := func(ctx workflow.Context, in In) error { return r.device.Arrives(asked(ctx, in), r.asIs(ctx)) }
+	arrive := func(ctx workflow.Context, in converter.RawValue) error {
+		request, err := asked(ctx, in)
+		if err != nil {
+			return err
+		}
+		return r.device.Arrives(request, r.asIs(ctx))
+	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, v.Update(), do,
 		workflow.UpdateHandlerOptions{Description: v.About, Validator: arrive})
 }
