@@ -107,3 +107,23 @@ func TestAProfileThatCannotBeApplied(t *testing.T) {
 	}
 	require.Len(t, s.Profiles(s.Username), 1)
 }
+
+// The power goes with the control that was asked for.
+func TestPowerControls(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	server := c.hardware("server-1")
+	c.apply("uuid-1", server)
+	for _, one := range [][2]string{{"Off", "MomentaryPress"}, {"On", "MomentaryPress"}, {"Off", "PressAndHold"}} {
+		require.Equal(t, "Completed", c.power(server, one[0], one[1]).at("taskState"), one)
+		require.Equal(t, one[0], c.get(server).at("powerState"))
+	}
+	c.power(server, "On", "MomentaryPress")
+	s.Configure(func(c *oneviewsim.Config) { c.IgnoreShutdown = true })
+	require.Equal(t, "PowerOperationFailed", c.power(server, "Off", "MomentaryPress").code())
+	require.Equal(t, "On", c.get(server).at("powerState"))
+	s.Change(func(s *oneviewsim.State) { s.Hardware[0].PowerLock = true })
+	require.Equal(t, "POWER_LOCKED",
+		c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off", "powerControl": "PressAndHold"}).
+			at("errorCode"))
+}
