@@ -76,13 +76,6 @@ func forecast(plan contract.CleanPlan, cleans []contract.CleanSummary, found con
 
 // table is the forecast for people.
 func (f cleanForecast) table(a *app) string {
-	var text string
-	if f.Operation != "" {
-		text += fmt.Sprintf("method %s\n", f.Operation)
-	}
-	if f.Runbook != "" {
-		text += oneLine(fmt.Sprintf("runbook %s (%s)", f.Runbook, f.RunbookDigest)) + "\n"
-	}
 	rows := [][]string{{"STEP", "PRIORITY", "INTERFACE", "ESTIMATE", "BY", "BUDGET", "ARGUMENTS"}}
 	for _, s := range f.Steps {
 		var estimate, budget string
@@ -95,7 +88,6 @@ func (f cleanForecast) table(a *app) string {
 		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, estimate, s.Basis,
 			budget, argsText(s.Args)})
 	}
-	text += a.columns(rows)
 	total := "estimated run time " + roundDuration(f.Estimate).String()
 	switch {
 	case f.Unknown == len(f.Steps):
@@ -103,5 +95,5 @@ func (f cleanForecast) table(a *app) string {
 	case f.Unknown > 0:
 		total += fmt.Sprintf(", and that of %d of %d steps, which is not known", f.Unknown, len(f.Steps))
 	}
-	return text + total + "\n"
+	return planHead(f.CleanPlan) + a.columns(rows) + total + "\n"
 }

@@ -243,13 +243,6 @@ func (v validation) table(a *app) string {
 
 // planTable is a plan for people.
 func (a *app) planTable(plan contract.CleanPlan) string {
-	var b strings.Builder
-	if plan.Operation != "" {
-		fmt.Fprintf(&b, "method %s\n", plan.Operation)
-	}
-	if plan.Runbook != "" {
-		fmt.Fprintf(&b, "runbook %s (%s)\n", plan.Runbook, plan.RunbookDigest)
-	}
 	rows := [][]string{{"STEP", "PRIORITY", "INTERFACE", "PHASE", "BUDGET", "ARGUMENTS"}}
 	for _, s := range plan.Steps {
 		var budget string
@@ -259,5 +252,16 @@ func (a *app) planTable(plan contract.CleanPlan) string {
 		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, s.Phase, budget,
 			argsText(s.Args)})
 	}
-	return b.String() + a.columns(rows)
+	return planHead(plan) + a.columns(rows)
+}
+
+// planHead says what decided a plan.
+func planHead(plan contract.CleanPlan) (text string) {
+	if plan.Operation != "" {
+		text += fmt.Sprintf("method %s\n", plan.Operation)
+	}
+	if plan.Runbook != "" {
+		text += oneLine(fmt.Sprintf("runbook %s (%s)", plan.Runbook, plan.RunbookDigest)) + "\n"
+	}
+	return text
 }

@@ -54,8 +54,8 @@ type Store interface {
 	// Create creates the provider with total 1 and reserved 1: it is burned from the
 	// start, and without a record of who has it. If it exists with this UUID and name, only
 	// the hardware is recorded, beside what is recorded, without the former one; that may raise
-	// the generation. If the name has
-	// another UUID, or the UUID another name: inventory_invalid.
+	// the generation. If the UUID has another name, or, where others make providers too, the name
+	// another UUID: inventory_invalid.
 	Create(ctx context.Context, p Provider) error
 	// OfHardware lists the providers, by UUID and name, that record this hardware (F35). It
 	// finds one from its Create until its Delete. A UUID that no provider has gives none.

@@ -1,15 +1,12 @@
 package nova_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,86 +31,56 @@ func TestThePageShowsTheSample(t *testing.T) {
 	require.Contains(t, string(page), "```python\n"+string(program)+"```\n")
 }
 
-// oneDevice is the little of Placement that the sample uses, with one device in it.
+// oneDevice is a Placement with one device that an instance has left.
 type oneDevice struct {
-	mu                         sync.Mutex
-	used, reserved, generation int
-	puts                       []int // the answers to PUT
-	asked                      int
-	version                    string
+	*openstack.Scheduler
+	seen *openstack.Recorder // of the sample's requests
+	id   string
 }
 
-func (d *oneDevice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.version = r.Header.Get("OpenStack-API-Version")
-	answer := func(code int, body any) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(body)
-	}
-	const provider = "/resource_providers/8d3a"
-	switch r.Method + " " + r.URL.Path {
-	case "GET /resource_providers":
-		if r.URL.Query().Get("required") != "HW_PCI_ONE_TIME_USE" {
-			answer(400, nil)
-			return
-		}
-		d.asked++
-		answer(200,
-			map[string]any{
-				"resource_providers": []any{map[string]any{"uuid": "8d3a", "name": "h1_0000:0A:00.0", "generation": d.generation}}})
-	case "GET " + provider + "/inventories":
-		answer(200, map[string]any{"resource_provider_generation": d.generation,
-			"inventories": map[string]any{"CUSTOM_PCI_8086_0A54": map[string]any{
-				"total": 1, "reserved": d.reserved, "min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}}})
-	case "GET " + provider + "/usages":
-		answer(200, map[string]any{"resource_provider_generation": d.generation,
-			"usages": map[string]int{"CUSTOM_PCI_8086_0A54": d.used}})
-	case "PUT " + provider + "/inventories/CUSTOM_PCI_8086_0A54":
-		var body struct {
-			Generation *int `json:"resource_provider_generation"`
-			Total      int  `json:"total"`
-			Reserved   *int `json:"reserved"`
-		}
-		code := 200
-		switch err := json.NewDecoder(r.Body).Decode(&body); {
-		case err != nil || body.Generation == nil || body.Total != 1 || body.Reserved == nil:
-			code = 400
-		case *body.Generation != d.generation:
-			code = 409
-		default:
-			d.reserved = *body.Reserved
-			d.generation++
-		}
-		d.puts = append(d.puts, code)
-		answer(code, map[string]any{"errors": []any{map[string]any{"status": code}}})
-	default:
-		answer(404, nil)
-	}
-}
-
-// serve gives the section of Nova's configuration with its address.
-func (d *oneDevice) serve(t *testing.T) (placement string) {
+func newOneDevice(t *testing.T) *oneDevice {
 	t.Helper()
-	api := httptest.NewServer(d)
-	t.Cleanup(api.Close)
-	return "auth_type = none\nendpoint = " + api.URL + "\n"
+	server := openstack.Start(t, openstack.Options{})
+	d := &oneDevice{Scheduler: openstack.NewScheduler(t, server.URL), seen: openstack.Record(t, server.URL)}
+	d.id = d.Device(d.Host("h1"), "h1", "0000:0a:00.0", "CUSTOM_PCI_8086_0A54")
+	d.Burn(d.id)
+	return d
 }
 
-// change changes the device as Nova does in Placement.
-func (d *oneDevice) change(what func(*oneDevice)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	what(d)
-}
-
-func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
-	return func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return what(d)
+// polls are how often the sample has looked for devices, puts the answers to what it wrote.
+func (d *oneDevice) polls() (n int) {
+	for _, e := range d.seen.Exchanges() {
+		if strings.HasPrefix(e.Path, "/resource_providers?") {
+			n++
+		}
 	}
+	return n
+}
+
+func (d *oneDevice) puts() (answers []int) {
+	for _, e := range d.seen.Exchanges() {
+		if e.Method == http.MethodPut {
+			answers = append(answers, e.Status)
+		}
+	}
+	return answers
+}
+
+func reserved(t *testing.T, s *openstack.Scheduler, id string) any {
+	t.Helper()
+	have, err := s.Inventory(t.Context(), id)
+	require.NoError(t, err)
+	return have.Fields["reserved"]
+}
+
+// section is that of Nova's configuration.
+func (d *oneDevice) section() string {
+	return "auth_type = admin_token\nendpoint = " + d.seen.URL + "\ntoken = " + openstack.DefaultToken + "\n"
+}
+
+func (d *oneDevice) requireFreed(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return reserved(t, d.Scheduler, d.id) == 0.0 }, soon, 20*time.Millisecond)
 }
 
 // runSample runs the sample as an operator does. Its cleaning command records the name of
@@ -122,7 +89,7 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 func runSample(t *testing.T, s *testQueue, d *oneDevice, poll time.Duration,
 	flags ...string) (dir string, out *testlog.Log) {
 	t.Helper()
-	dir, out, _ = startSample(t, s, d.serve(t), poll, flags...)
+	dir, out, _ = startSample(t, s, d.section(), poll, flags...)
 	return dir, out
 }
 
@@ -190,68 +157,67 @@ func needsSample(t *testing.T) *testQueue {
 func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 	s := needsSample(t)
 	p := s.novaRuns()
-	d := &oneDevice{used: 1, reserved: 1, generation: 7}
+	d := newOneDevice(t)
+	d.SetReserved(d.id, 0)
+	instance := uuid.NewString()
+	require.NoError(t, d.Allocate(t.Context(), d.id, instance))
+	d.Burn(d.id)
 	dir, _ := runSample(t, s, d, time.Hour)
 	// More than once if its queue still holds another test's notifications.
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > 0 }), soon, 10*time.Millisecond)
-	d.change(func(d *oneDevice) {
-		require.Equal(t, "placement 1.26", d.version)
-		d.used = 0 // which does not change the generation
-	})
-	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), "h1")))
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon,
-		10*time.Millisecond)
+	require.Eventually(t, func() bool { return d.polls() > 0 }, soon, 10*time.Millisecond)
+	require.NoError(t, d.Deallocate(t.Context(), "", instance))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", instance, "h1")))
+	d.requireFreed(t)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
-	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
+	require.Equal(t, []int{200}, d.puts())
 }
 
 // An allocation during the clean must not be lost.
 func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	s := needsSample(t)
-	d := &oneDevice{reserved: 1, generation: 7}
+	d := newOneDevice(t)
 	dir, _ := runSample(t, s, d, 100*time.Millisecond, "wait")
 	require.Eventually(t, func() bool { return len(cleaned(dir)) == 1 }, soon, 10*time.Millisecond, "by polling alone")
-	d.change(func(d *oneDevice) { d.used, d.generation = 1, d.generation+1 })
+	instance := uuid.NewString()
+	d.SetReserved(d.id, 0)
+	require.NoError(t, d.Allocate(t.Context(), d.id, instance))
+	d.Burn(d.id)
 	require.NoError(t, os.Remove(filepath.Join(dir, "wait")))
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return len(d.puts) == 1 }), soon, 10*time.Millisecond)
-	var before int
-	d.change(func(d *oneDevice) { before = d.asked })
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > before+2 }), soon, 10*time.Millisecond)
-	d.change(func(d *oneDevice) {
-		require.Equal(t, []int{409}, d.puts)
-		require.Equal(t, 1, d.reserved, "a device in use is left alone")
-		d.used = 0
-	})
+	require.Eventually(t, func() bool { return len(d.puts()) == 1 }, soon, 10*time.Millisecond)
+	before := d.polls()
+	require.Eventually(t, func() bool { return d.polls() > before+2 }, soon, 10*time.Millisecond)
+	require.Equal(t, []int{409}, d.puts())
+	require.Equal(t, 1.0, reserved(t, d.Scheduler, d.id), "a device in use is left alone")
 	// It starts over once that instance is gone.
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+	require.NoError(t, d.Deallocate(t.Context(), "", instance))
+	d.requireFreed(t)
 	require.Len(t, cleaned(dir), 2)
 }
 
 // A device whose clean failed stays reserved, and its clean is retried.
 func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	s := needsSample(t)
-	d := &oneDevice{reserved: 1, generation: 7}
+	d := newOneDevice(t)
 	dir, out := runSample(t, s, d, 100*time.Millisecond, "fail")
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "h1_0000:0A:00.0 stays reserved") }, soon,
 		10*time.Millisecond)
-	d.change(func(d *oneDevice) { require.Equal(t, 1, d.reserved); require.Empty(t, d.puts) })
+	require.Empty(t, d.puts())
 	require.NoError(t, os.Remove(filepath.Join(dir, "fail")))
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+	d.requireFreed(t)
 }
 
 // Otherwise two commands would clean one device, and the first could write to it after
 // the second has made it available.
 func TestTheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 	s := needsSample(t)
-	d := &oneDevice{reserved: 1, generation: 7}
-	dir, _, again := startSample(t, s, d.serve(t), 100*time.Millisecond, "wait")
+	d := newOneDevice(t)
+	dir, _, again := startSample(t, s, d.section(), 100*time.Millisecond, "wait")
 	require.Eventually(t, func() bool { return len(cleaned(dir)) == 1 }, soon, 10*time.Millisecond)
-	asked := 0
-	d.change(func(d *oneDevice) { asked = d.asked })
+	asked := d.polls()
 	again()
-	require.Never(t, d.is(func(d *oneDevice) bool { return d.asked > asked }), 3*time.Second, 100*time.Millisecond)
+	require.Never(t, func() bool { return d.polls() > asked }, 3*time.Second, 100*time.Millisecond)
 	require.NoError(t, os.Remove(filepath.Join(dir, "wait")))
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+	d.requireFreed(t)
 	require.Len(t, cleaned(dir), 2)
 }
 
@@ -270,18 +236,13 @@ func TestTheSampleWithKeystone(t *testing.T) {
 	require.NoError(t, scheduler.Allocate(t.Context(), held, tenant))
 	scheduler.Burn(device)
 	scheduler.Burn(held)
-	reserved := func(id string) any {
-		have, err := scheduler.Inventory(t.Context(), id)
-		require.NoError(t, err)
-		return have.Fields["reserved"]
-	}
 	dir, _, _ := startSample(t, s,
 		fmt.Sprintf("auth_type = password\nauth_url = %s/v3\nusername = %s\npassword = %s\nproject_name = %s\n"+
 			"user_domain_name = Default\nproject_domain_name = Default\nregion_name = %s\n",
 			keystone.URL, openstack.User, openstack.Password, openstack.Project, openstack.Region), 100*time.Millisecond)
-	require.Eventually(t, func() bool { return reserved(device) == 0.0 }, soon, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return reserved(t, scheduler, device) == 0.0 }, soon, 50*time.Millisecond)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
-	require.Equal(t, 1.0, reserved(held), "in use")
+	require.Equal(t, 1.0, reserved(t, scheduler, held), "in use")
 	require.NoError(t, scheduler.Deallocate(t.Context(), "", tenant))
-	require.Eventually(t, func() bool { return reserved(held) == 0.0 }, soon, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return reserved(t, scheduler, held) == 0.0 }, soon, 50*time.Millisecond)
 }

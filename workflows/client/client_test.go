@@ -42,24 +42,6 @@ func TestFindBySerialWithoutASerial(t *testing.T) {
 	require.Zero(t, found)
 }
 
-// Accepted distinguishes a request that the device accepted from one that no worker accepted.
-func TestAccepted(t *testing.T) {
-	late := sdkclient.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
-	temporal := mocks.NewClient(t)
-	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, late).Once()
-	_, err := New(temporal).Do(t.Context(), "d1", contract.VerbProvide, contract.ReasonInput{})
-	require.True(t, TimedOut(err))
-	require.False(t, Accepted(err))
-	require.True(t, Unconfirmed(err), "the server may have it")
-
-	handle := mocks.NewWorkflowUpdateHandle(t)
-	handle.On("Get", mock.Anything, mock.Anything).Return(late)
-	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Once()
-	_, err = New(temporal).Do(t.Context(), "d1", contract.VerbProvide, contract.ReasonInput{})
-	require.True(t, TimedOut(err))
-	require.True(t, Accepted(err))
-}
-
 // An error that does not prove that the request had no effect says so; an answer proves it.
 func TestUnconfirmed(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -69,6 +51,7 @@ func TestUnconfirmed(t *testing.T) {
 	}{
 		"connection lost":  {serviceerror.NewUnavailable("closing"), true, true},
 		"out of time":      {context.DeadlineExceeded, true, true},
+		"the SDK's time":   {sdkclient.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded), true, true},
 		"canceled":         {context.Canceled, true, true},
 		"a failed task":    {serviceerror.NewWorkflowNotReady("unexpected workflow task failure"), true, true},
 		"no workflow":      {serviceerror.NewNotFound("none"), false, true},

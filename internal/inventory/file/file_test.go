@@ -91,15 +91,11 @@ func read(t *testing.T, path string) string {
 func TestFilesAreReadable(t *testing.T) {
 	_, dir, path := created(t)
 	require.Equal(t, exampleFile, read(t, path))
-	require.Equal(t, example.UUID+"\n", read(t, filepath.Join(dir, "names", "h1_0000:3b:00.0.uuid")))
-	for _, p := range []string{dir, filepath.Join(dir, "names")} {
+	for p, mode := range map[string]os.FileMode{dir: 0o700, path: 0o600} {
 		info, err := os.Stat(p)
 		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o700), info.Mode().Perm(), p)
+		require.Equal(t, mode, info.Mode().Perm(), p)
 	}
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
 func TestNewReportsWhatPreventsIt(t *testing.T) {
@@ -236,25 +232,15 @@ func TestFullDiskKeepsTheOldContent(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.Equal(t, exampleFile, read(t, filepath.Join(dir, example.UUID+".json")))
 
-	// A new provider: neither half of it can be written.
 	p := inventorytest.NewProvider()
-	create := func() {
-		err := s.Create(t.Context(), p)
-		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-		require.ErrorIs(t, err, unix.ENOSPC)
-		_, err = s.Reservation(t.Context(), p.UUID)
-		inventorytest.RequireCode(t, device.CodeNoProvider, err)
-	}
-	create()
-	// One page is free: enough for the name, not for the provider.
-	require.NoError(t, os.Truncate(ballast, (64<<10)-3*4096))
-	create()
-	require.FileExists(t, filepath.Join(dir, "names", p.Name+".uuid"))
-	for _, folder := range []string{dir, filepath.Join(dir, "names")} {
-		left, err := filepath.Glob(filepath.Join(folder, atomicfile.TempPrefix+"*"))
-		require.NoError(t, err)
-		require.Empty(t, left, "an unfinished file takes space on the full disk")
-	}
+	err = s.Create(t.Context(), p)
+	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
+	require.ErrorIs(t, err, unix.ENOSPC)
+	_, err = s.Reservation(t.Context(), p.UUID)
+	inventorytest.RequireCode(t, device.CodeNoProvider, err)
+	left, err := filepath.Glob(filepath.Join(dir, atomicfile.TempPrefix+"*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "an unfinished file takes space on the full disk")
 
 	// When there is space again, the same calls succeed.
 	require.NoError(t, os.Remove(ballast))
@@ -285,19 +271,6 @@ func TestUnfinishedFilesOfACrashAreRemovedAtTheNextStart(t *testing.T) {
 	require.FileExists(t, path)
 }
 
-func TestNamesOfAnyForm(t *testing.T) {
-	s, dir, _ := created(t)
-	for _, name := range []string{".", "..", "../escape", "a/b", "a%2Fb", "Ünit 7", "names", "x.uuid"} {
-		p, clash := inventorytest.NewProvider(), inventorytest.NewProvider()
-		p.Name, clash.Name = name, name
-		require.NoError(t, s.Create(t.Context(), p), name)
-		inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), clash))
-	}
-	entries, err := os.ReadDir(filepath.Dir(dir))
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "a name was saved outside the directory")
-}
-
 func TestUUIDHasOneSpelling(t *testing.T) {
 	s, _, _ := created(t)
 	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..",
@@ -314,48 +287,14 @@ func TestUUIDHasOneSpelling(t *testing.T) {
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
 }
 
-// After a crash the index of names may be one provider behind, and repairs itself.
-func TestNameIndexFollowsTheProviders(t *testing.T) {
-	s, dir, path := created(t)
-	index := filepath.Join(dir, "names", example.Name+".uuid")
-	heir := inventorytest.NewProvider()
-	heir.Name = example.Name
-
-	// Lost: the provider's next Create writes it again.
-	require.NoError(t, os.Remove(index))
-	require.NoError(t, s.Create(t.Context(), example))
-	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), heir))
-
-	// Damaged: it is unknown which provider has the name.
-	require.NoError(t, os.WriteFile(index, []byte("rubbish"), 0o600))
-	err := s.Create(t.Context(), heir)
-	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	require.ErrorContains(t, err, index)
-	require.NoError(t, os.Remove(index))
-	require.NoError(t, s.Create(t.Context(), example))
-
-	// Its provider is damaged: it is unknown whether that has the name.
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	err = s.Create(t.Context(), heir)
-	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	require.ErrorContains(t, err, path)
-
-	// A crash between name and provider: the name is free.
-	require.NoError(t, os.Remove(path))
-	require.NoError(t, s.Create(t.Context(), heir))
-	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), example))
-}
-
 func TestDeleteLeavesNothing(t *testing.T) {
 	s, dir, _ := created(t)
 	require.NoError(t, s.Delete(t.Context(), example.UUID))
-	for _, d := range []string{dir, filepath.Join(dir, "names"), filepath.Join(dir, "hardware")} {
-		entries, err := os.ReadDir(d)
-		require.NoError(t, err)
-		for _, e := range entries {
-			require.Contains(t, []string{"names", "hardware", ".lock"}, e.Name())
-		}
-	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	inIndex, err := filepath.Glob(filepath.Join(dir, "hardware", "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(dir, ".lock"), filepath.Join(dir, "hardware")}, append(left, inIndex...))
 }
 
 // F5

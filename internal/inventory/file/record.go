@@ -1,35 +1,37 @@
 package file
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 )
 
-// record is one provider's file.
+// record is one provider's file, with its members in the order of their names.
 type record struct {
-	UUID       string
-	Name       string
-	Class      string
-	Traits     []string
-	Hardware   []string // each one that its device was enrolled with
-	Total      int
-	Reserved   int
-	Used       int
-	Consumers  []string
-	Generation int64
-	// Tenant is who has the device: nil where that was never recorded, "" for no instance.
-	Tenant *string
-	// Hold, Bindings and Cleans are the rest of device.Record.
-	Hold             device.Hold
-	Bindings, Cleans int
-	// rest is the file as it was read, so that fields of a newer build are kept.
-	rest map[string]json.RawMessage
+	Bindings   int         `json:"bindings,omitzero"`
+	Class      string      `json:"class"`
+	Cleans     int         `json:"cleans,omitzero"`
+	Consumers  []string    `json:"consumers"`
+	Generation int64       `json:"generation"`
+	Hardware   []string    `json:"hardware,omitempty"` // each one that its device was enrolled with
+	Hold       device.Hold `json:"hold,omitzero"`
+	Name       string      `json:"name"`
+	Reserved   int         `json:"reserved"`
+	// Tenant is who has the device: nil where that was never recorded, "" for no instance. Hold,
+	// Bindings and Cleans are the rest of device.Record.
+	Tenant *string  `json:"tenant,omitzero"`
+	Total  int      `json:"total"`
+	Traits []string `json:"traits"`
+	Used   int      `json:"used"`
+	UUID   string   `json:"uuid"`
+	// Rest are the members of a newer build, which are kept.
+	Rest jsontext.Value `json:",embed"`
 }
 
 func (r *record) reservation() inventory.Reservation {
@@ -41,41 +43,24 @@ func (r *record) reservation() inventory.Reservation {
 	return st
 }
 
-// fields maps the names of the fields to the fields. encoding/json itself would ignore
-// case, and take "Reserved" for "reserved".
-func (r *record) fields() map[string]any {
-	return map[string]any{
-		"uuid": &r.UUID, "name": &r.Name, "class": &r.Class, "traits": &r.Traits,
-		"total": &r.Total, "reserved": &r.Reserved, "used": &r.Used, "consumers": &r.Consumers,
-		"generation": &r.Generation, "tenant": &r.Tenant, "hold": &r.Hold, "bindings": &r.Bindings, "cleans": &r.Cleans,
-		"hardware": &r.Hardware,
-	}
+// numbered refuses null for a number: it would read as zero, and the device as not reserved.
+var numbered = json.JoinUnmarshalers(noNull[int](), noNull[int64]())
+
+func noNull[T int | int64]() *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ *T) error {
+		if d.PeekKind() == jsontext.KindNull {
+			return errors.New("it is null")
+		}
+		return errors.ErrUnsupported // by this function: it is read as any number
+	})
 }
 
-// optional are the fields that may be absent or null. Any other missing field would
-// read as zero, and the device as not reserved. Without a tenant there is no record of who
-// has the device.
-var optional = map[string]bool{
-	"traits": true, "consumers": true, "tenant": true, "hold": true, "bindings": true, "cleans": true, "hardware": true,
-}
-
-// decode reads a file and checks that it is complete and consistent.
+// decode reads a file and checks that it is complete and consistent. Of a number that is missing the
+// one here stays, which is not.
 func decode(uuid string, data []byte) (*record, error) {
-	r := &record{}
-	if err := json.Unmarshal(data, &r.rest); err != nil {
+	r := &record{Total: -1, Reserved: -1, Used: -1, Generation: -1}
+	if err := json.Unmarshal(data, r, json.WithUnmarshalers(numbered)); err != nil {
 		return nil, fmt.Errorf("not a provider's JSON: %w", err)
-	}
-	for name, to := range r.fields() {
-		raw, ok := r.rest[name]
-		if !ok || string(raw) == "null" {
-			if optional[name] {
-				continue
-			}
-			return nil, fmt.Errorf("field %q is missing", name)
-		}
-		if err := json.Unmarshal(raw, to); err != nil {
-			return nil, fmt.Errorf("field %q: %w", name, err)
-		}
 	}
 	if len(r.Consumers) == 0 {
 		r.Consumers = nil // so that an empty list equals an absent one
@@ -97,33 +82,6 @@ func decode(uuid string, data []byte) (*record, error) {
 	return r, nil
 }
 
-// encode gives the file's new content: the known fields over what was read.
-func (r *record) encode() ([]byte, error) {
-	all := map[string]any{}
-	for name, raw := range r.rest {
-		all[name] = raw
-	}
-	maps.Copy(all, r.fields())
-	if r.Tenant == nil {
-		for _, name := range []string{"tenant", "hold", "bindings", "cleans"} {
-			delete(all, name)
-		}
-	}
-	if len(r.Hardware) == 0 {
-		delete(all, "hardware")
-	}
-	for name, list := range map[string][]string{"traits": r.Traits, "consumers": r.Consumers} {
-		if len(list) == 0 {
-			all[name] = []string{} // rather than null
-		}
-	}
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return append(data, '\n'), nil
-}
-
 // uuidForm is strict because the UUID is a file's name: each provider has one spelling,
 // and no name leads out of the directory.
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -133,15 +91,4 @@ func checkUUID(uuid string) error {
 		return nil
 	}
 	return inventory.Invalid(fmt.Sprintf("%q is not a UUID in lower case", uuid), "name the provider by its UUID")
-}
-
-func checkProvider(p inventory.Provider) error {
-	if err := checkUUID(p.UUID); err != nil {
-		return err
-	}
-	if p.Name == "" || p.Class == "" {
-		return inventory.Invalid(
-			fmt.Sprintf("provider %s has no name or no resource class", p.UUID), "give it both")
-	}
-	return nil
 }

@@ -3,7 +3,6 @@
 // processes may work on one directory at a time.
 //
 //	<dir>/<uuid>.json    one provider
-//	<dir>/names/<name>   the UUID of the provider with this name
 //	<dir>/hardware/<id>  the UUIDs of the providers that record this hardware
 //	<dir>/.lock          held during a call; never removed
 //
@@ -17,6 +16,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"burnish/internal/atomicfile"
 	"burnish/internal/device"
@@ -49,7 +51,7 @@ func New(dir string) (*Store, error) {
 }
 
 func (s *Store) prepare() error {
-	if err := os.MkdirAll(filepath.Join(s.dir, namesDir), 0o700); err != nil {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
@@ -64,9 +66,7 @@ func (s *Store) prepare() error {
 		err = atomicfile.TryLock(int(f.Fd()))
 	}
 	if err == nil {
-		for _, dir := range []string{s.dir, filepath.Join(s.dir, namesDir), s.index} {
-			err = errors.Join(err, atomicfile.RemoveUnfinished(dir))
-		}
+		err = errors.Join(atomicfile.RemoveUnfinished(s.dir), atomicfile.RemoveUnfinished(s.index))
 	} else if errors.Is(err, atomicfile.ErrLocked) {
 		err = nil
 	}
@@ -74,10 +74,14 @@ func (s *Store) prepare() error {
 }
 
 // Create is inventory.Store's. It compares an existing provider only by UUID and name:
-// another class or other traits are not changed.
+// another class or other traits are not changed. Burnish alone makes providers here, and a
+// device's UUID is made of its name: no two of them have one name.
 func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
-	if err := checkProvider(p); err != nil {
+	if err := checkUUID(p.UUID); err != nil {
 		return err
+	}
+	if p.Name == "" || p.Class == "" {
+		return inventory.Invalid(fmt.Sprintf("provider %s has no name or no resource class", p.UUID), "give it both")
 	}
 	return s.locked(ctx, func() error {
 		r, err := s.read(p.UUID)
@@ -88,11 +92,6 @@ func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 			return inventory.Invalid(
 				fmt.Sprintf("provider %s is named %q, not %q", p.UUID, r.Name, p.Name),
 				"a provider keeps its name: delete it first, or enroll the device by the name that it has")
-		}
-		// The name comes first: a crash between the two leaves a name without a provider,
-		// which the next Create uses, and never two providers of one name.
-		if err := s.claimName(p.Name, p.UUID); err != nil {
-			return err
 		}
 		if r == nil {
 			r = &record{
@@ -172,7 +171,7 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 		if err := s.remove(s.path(uuid)); err != nil {
 			return err
 		}
-		return errors.Join(s.releaseName(r.Name, uuid), s.unlist(uuid, r.Hardware))
+		return s.unlist(uuid, r.Hardware)
 	})
 }
 
@@ -252,11 +251,11 @@ const restoreRemedy = "restore the file from a backup, or move it away and enrol
 
 // write replaces a provider's file, durably.
 func (s *Store) write(r *record) error {
-	data, err := r.encode()
+	data, err := json.Marshal(r, jsontext.Multiline(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return inventory.Invalid(fmt.Sprintf("%s: %v", s.path(r.UUID), err), restoreRemedy)
 	}
-	return s.replace(s.path(r.UUID), data)
+	return s.replace(s.path(r.UUID), append(data, '\n'))
 }
 
 func (s *Store) path(uuid string) string { return filepath.Join(s.dir, uuid+".json") }

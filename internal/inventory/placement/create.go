@@ -286,14 +286,8 @@ func (s *Store) readTraits(ctx context.Context, uuid string) (have []string, gen
 		Generation *int64    `json:"resource_provider_generation"`
 		Traits     *[]string `json:"traits"`
 	}
-	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if err := resourceproviders.GetTraits(ctx, c, uuid).ExtractInto(&answer); err != nil {
-			return err
-		}
-		if answer.Generation == nil || answer.Traits == nil {
-			return errNotPlacement("traits")
-		}
-		return nil
+	err = s.ask(ctx, requestInfo{uuid: uuid}, &answer, func(ctx context.Context, c *gophercloud.ServiceClient) result {
+		return resourceproviders.GetTraits(ctx, c, uuid)
 	})
 	if err != nil {
 		return nil, 0, err
@@ -306,15 +300,9 @@ func (s *Store) setTraits(ctx context.Context, uuid string, generation int64, al
 	var answer struct {
 		Generation *int64 `json:"resource_provider_generation"`
 	}
-	err := s.do(ctx, requestInfo{uuid, generation, true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		b := body{"resource_provider_generation": generation, "traits": all}
-		if err := resourceproviders.UpdateTraits(ctx, c, uuid, b).ExtractInto(&answer); err != nil {
-			return err
-		}
-		if answer.Generation == nil {
-			return errNotPlacement("generation")
-		}
-		return nil
+	of, b := requestInfo{uuid, generation, true}, body{"resource_provider_generation": generation, "traits": all}
+	err := s.ask(ctx, of, &answer, func(ctx context.Context, c *gophercloud.ServiceClient) result {
+		return resourceproviders.UpdateTraits(ctx, c, uuid, b)
 	})
 	if err != nil {
 		return 0, err

@@ -97,7 +97,7 @@ func TestAnotherControllersProvider(t *testing.T) {
 	}
 }
 
-// The cached list of names is outdated.
+// The cached list of names is outdated. A name of our own is taken until its provider is deleted.
 //
 // S2.36
 func TestNameTakenMeanwhile(t *testing.T) {
@@ -106,6 +106,13 @@ func TestNameTakenMeanwhile(t *testing.T) {
 	p := inventorytest.NewProvider()
 	s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), p))
+
+	ours, heir := inventorytest.NewProvider(), inventorytest.NewProvider()
+	heir.Name = ours.Name
+	require.NoError(t, s.store.Create(t.Context(), ours))
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), heir))
+	require.NoError(t, s.store.Delete(t.Context(), ours.UUID))
+	require.NoError(t, s.store.Create(t.Context(), heir))
 }
 
 // A Create is interrupted at each of its requests.

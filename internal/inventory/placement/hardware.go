@@ -36,11 +36,20 @@ func (s *Store) addHardware(ctx context.Context, p inventory.Provider) error {
 	if p.Hardware == "" {
 		return nil
 	}
-	have, generation, err := s.aggregates(ctx, p.UUID, resourceproviders.GetAggregates)
+	var have aggregates
+	err := s.ask(ctx, requestInfo{uuid: p.UUID}, &have, func(ctx context.Context, c *gophercloud.ServiceClient) result {
+		return resourceproviders.GetAggregates(ctx, c, p.UUID)
+	})
 	if err == nil {
-		_, err = s.recordHardware(ctx, p, generation, have)
+		_, err = s.recordHardware(ctx, p, *have.Generation, *have.Of)
 	}
 	return err
+}
+
+// aggregates are those of a provider.
+type aggregates struct {
+	Generation *int64    `json:"resource_provider_generation"`
+	Of         *[]string `json:"aggregates"`
 }
 
 // recordHardware writes the hardware of p where the provider has other aggregates, and gives the
@@ -50,34 +59,13 @@ func (s *Store) recordHardware(ctx context.Context, p inventory.Provider, at int
 	if slices.Equal(all, have) {
 		return at, nil
 	}
-	write := func(ctx context.Context, c *gophercloud.ServiceClient, id string) resourceproviders.GetAggregatesResult {
-		b := body{"resource_provider_generation": at, "aggregates": all}
-		return resourceproviders.UpdateAggregates(ctx, c, id, b)
-	}
-	_, generation, err := s.aggregates(ctx, p.UUID, write)
-	return generation, err
-}
-
-// aggregatesRequest is a request about the provider with this UUID.
-type aggregatesRequest func(context.Context, *gophercloud.ServiceClient, string) resourceproviders.GetAggregatesResult
-
-// aggregates makes one request that answers with a provider's aggregates and its generation.
-func (s *Store) aggregates(ctx context.Context, uuid string, request aggregatesRequest) ([]string, int64, error) {
-	var answer struct {
-		Generation *int64    `json:"resource_provider_generation"`
-		Aggregates *[]string `json:"aggregates"`
-	}
-	err := s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if err := request(ctx, c, uuid).ExtractInto(&answer); err != nil {
-			return err
-		}
-		if answer.Generation == nil || answer.Aggregates == nil {
-			return errNotPlacement("aggregates")
-		}
-		return nil
+	var now aggregates
+	b := body{"resource_provider_generation": at, "aggregates": all}
+	err := s.ask(ctx, requestInfo{uuid: p.UUID}, &now, func(ctx context.Context, c *gophercloud.ServiceClient) result {
+		return resourceproviders.UpdateAggregates(ctx, c, p.UUID, b)
 	})
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	return *answer.Aggregates, *answer.Generation, nil
+	return *now.Generation, nil
 }

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -240,6 +241,27 @@ func (s *Store) do(ctx context.Context, what requestInfo,
 		s.disconnect(c) // the next call asks for a new token, which may have another role
 	}
 	return err
+}
+
+// result is an answer as gophercloud has it.
+type result interface{ ExtractInto(any) error }
+
+// ask makes one request, and reads its answer into a struct of pointers, one for each member that
+// Placement always sends.
+func (s *Store) ask(ctx context.Context, what requestInfo, answer any,
+	request func(context.Context, *gophercloud.ServiceClient) result) error {
+	return s.do(ctx, what, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		if err := request(ctx, c).ExtractInto(answer); err != nil {
+			return err
+		}
+		of := reflect.ValueOf(answer).Elem()
+		for i := range of.NumField() {
+			if of.Field(i).IsNil() {
+				return errNotPlacement(of.Type().Field(i).Tag.Get("json"))
+			}
+		}
+		return nil
+	})
 }
 
 // disconnect has the next call connect again.

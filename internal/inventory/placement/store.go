@@ -61,14 +61,8 @@ func (s *Store) used(ctx context.Context, uuid string) (inventory.Usage, error) 
 		Generation *int64         `json:"resource_provider_generation"`
 		Usages     map[string]int `json:"usages"`
 	}
-	err := s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if err := resourceproviders.GetUsages(ctx, c, uuid).ExtractInto(&answer); err != nil {
-			return err
-		}
-		if answer.Generation == nil || answer.Usages == nil {
-			return errNotPlacement("usages")
-		}
-		return nil
+	err := s.ask(ctx, requestInfo{uuid: uuid}, &answer, func(ctx context.Context, c *gophercloud.ServiceClient) result {
+		return resourceproviders.GetUsages(ctx, c, uuid)
 	})
 	if err != nil {
 		return inventory.Usage{}, err
@@ -88,14 +82,8 @@ func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, 
 			Resources map[string]int `json:"resources"`
 		} `json:"allocations"`
 	}
-	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if err := resourceproviders.GetAllocations(ctx, c, uuid).ExtractInto(&answer); err != nil {
-			return err
-		}
-		if answer.Generation == nil || answer.Allocations == nil {
-			return errNotPlacement("allocations")
-		}
-		return nil
+	err = s.ask(ctx, requestInfo{uuid: uuid}, &answer, func(ctx context.Context, c *gophercloud.ServiceClient) result {
+		return resourceproviders.GetAllocations(ctx, c, uuid)
 	})
 	if err != nil {
 		return inventory.Usage{}, err

@@ -16,11 +16,8 @@ const (
 	exitVerification = 5
 )
 
-// The bits of dword 10.
-const (
-	allowUnrestricted = 1 << 3
-	enterVerification = 1 << 10
-)
+// allowUnrestricted is a bit of dword 10.
+const allowUnrestricted = 1 << 3
 
 func (s *slot) sanitizing() bool {
 	return s.Controller.Sanitize.Status == sanitizeRunning || s.Controller.Sanitize.Verifying
@@ -91,10 +88,6 @@ func (w *state) advanceSanitize(s *slot) error {
 	}
 	if err := w.erase(s, now.Leaves); err != nil {
 		return err
-	}
-	if now.CDW10&enterVerification != 0 {
-		now.Verifying = true
-		return nil
 	}
 	return w.finishSanitize(s)
 }

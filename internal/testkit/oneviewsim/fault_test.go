@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/testkit/oneviewsim"
-	"burnish/internal/testkit/proc"
 )
 
 const posts = "/rest/server-profiles"
@@ -103,22 +102,6 @@ func TestARequestThatHangsEndsWithItsClient(t *testing.T) {
 	require.Error(t, c.get("/rest/server-hardware?start=5&count=1").err, "one page")
 }
 
-// An answer that is held comes when the faults are cleared; its request had its effect before.
-func TestAnAnswerIsHeld(t *testing.T) {
-	s := oneviewsim.Start(t)
-	c := login(t, s)
-	body := c.profile("uuid-1", c.hardware("server-1"))
-	s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.HoldAfter})
-	answered := make(chan int, 1)
-	go func() { answered <- c.do("POST", posts, body).status }()
-	require.NoError(t, proc.Await(t.Context(), time.Minute, time.Millisecond, "the effect", func() (bool, string) {
-		return len(s.Profiles(s.Username)) == 1, ""
-	}))
-	require.Empty(t, answered)
-	s.ClearFaults()
-	require.Equal(t, 202, <-answered)
-}
-
 // A task ends as the fault says, and has had the effect that it says.
 func TestFaultsOfTasks(t *testing.T) {
 	for _, one := range []struct {
@@ -169,30 +152,4 @@ func TestFaultsOfTasks(t *testing.T) {
 			require.Equal(t, 100.0, c.get(taskOf(r, s)).at("percentComplete"), "it goes on")
 		})
 	}
-}
-
-// A removal and a power change fail half way too: the profile stays, the power is as it was.
-func TestFaultsOfRemovalAndPower(t *testing.T) {
-	s := oneviewsim.Start(t)
-	c := login(t, s)
-	server := c.hardware("server-1")
-	profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
-	s.Inject(oneviewsim.Fault{Path: "*/powerState", Kind: oneviewsim.ForTask,
-		Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
-	require.Equal(t, "Error", c.power(server, "On", "MomentaryPress").at("taskState"))
-	require.Equal(t, "Off", c.get(server).at("powerState"))
-	c.power(server, "On", "MomentaryPress")
-	s.Inject(oneviewsim.Fault{Path: "*/powerState", Kind: oneviewsim.ForTask,
-		Task: oneviewsim.TaskFault{Ends: oneviewsim.Killed}})
-	c.power(server, "Off", "PressAndHold")
-	require.Equal(t, "On", c.get(server).at("powerState"))
-	c.power(server, "Off", "PressAndHold")
-	s.Inject(oneviewsim.Fault{Method: "DELETE", Kind: oneviewsim.ForTask,
-		Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
-	require.Equal(t, "Error", c.ended(c.do("DELETE", profile, nil)).at("taskState"))
-	require.Equal(t, "DeleteFailed", c.get(profile).at("state"))
-	require.Equal(t, profile, c.get(server).at("serverProfileUri"))
-	c.power(server, "Off", "PressAndHold")
-	require.Equal(t, "Completed", c.ended(c.do("DELETE", profile, nil)).at("taskState"))
-	require.Empty(t, s.Profiles(s.Username))
 }

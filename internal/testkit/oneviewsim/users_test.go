@@ -32,28 +32,6 @@ func TestOthersTakeAServerAtAChosenPoint(t *testing.T) {
 	}
 }
 
-// Others take and free servers between two requests, and remove a profile of ours too.
-func TestOthersTakeAndFree(t *testing.T) {
-	s := oneviewsim.Start(t)
-	c := login(t, s)
-	server := c.hardware("server-2")
-	require.NoError(t, s.Take("server-2"))
-	require.ErrorContains(t, s.Take("server-2"), "has the profile")
-	theirs, _ := c.get(server).at("serverProfileUri").(string)
-	require.NotEmpty(t, theirs)
-	require.NoError(t, s.Free("server-2"))
-	require.ErrorContains(t, s.Free("server-2"), "no profile")
-	require.Error(t, s.Take("server-99"))
-	require.Equal(t, 404, c.get(theirs).status)
-	require.Equal(t, "Off", c.get(server).at("powerState"))
-	c.apply("uuid-2", server)
-	s.Inject(oneviewsim.Fault{Method: "GET", Path: server, Kind: oneviewsim.FreeAfter, Server: "server-2"})
-	require.NotNil(t, c.get(server).at("serverProfileUri"))
-	require.Nil(t, c.get(server).at("serverProfileUri"))
-	require.Empty(t, s.Profiles(s.Username))
-	require.Empty(t, s.Violations(), "others may do that")
-}
-
 // Each kind of violation is found, and nothing else is one.
 func TestViolations(t *testing.T) {
 	for _, one := range []struct {
