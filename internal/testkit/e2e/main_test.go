@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"burnish/internal/testkit/cluster"
 	"burnish/internal/testkit/site"
 )
 
@@ -39,6 +40,13 @@ func runAll(m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if programs, err = site.Build(root, dir); err != nil {
 		return 1, err
+	}
+	if why := cluster.Missing(); onCluster() && why != "" {
+		fmt.Fprintln(os.Stderr, "e2e: skipped on a cluster:", why)
+		if os.Getenv("BURNISH_TEST_REQUIRE") == "all" {
+			return 1, nil
+		}
+		return 0, nil
 	}
 	shared = newServer(dir)
 	shared.Fast = true

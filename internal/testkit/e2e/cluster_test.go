@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/cluster"
+	"burnish/internal/testkit/site"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// onCluster is whether the servers of all tests are clusters: `make test-cluster`.
+func onCluster() bool { return filepath.Base(programs.Server) == "burnish-cluster" }
+
+// onlyOnDevserver skips a test that a cluster cannot run.
+func onlyOnDevserver(t *testing.T, why string) {
+	t.Helper()
+	if onCluster() {
+		t.Skip("not on a cluster: " + why)
+	}
+}
+
+// clusterSite is a site on a cluster whose processes may be killed one by one: two control workers and
+// three hosts.
+type clusterSite struct {
+	*Site
+	cluster  *cluster.Cluster
+	controls []*Worker
+	hosts    []*Worker
+	over     time.Time // of the strikes
+	strikes  sync.Map  // what → *atomic.Int64
+	turns    atomic.Int64
+	repeats  atomic.Int64
+}
+
+func newClusterSite(t *testing.T) *clusterSite {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), cluster.Options{Programs: filepath.Dir(programs.Server), Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	s := &clusterSite{Site: siteOn(t, &site.Server{Address: c.Address}), cluster: c}
+	for range 2 {
+		s.controls = append(s.controls, s.Run(t, "control"))
+	}
+	for i := range 3 {
+		w := s.Worker(t, "host", "BURNISH_SWEEP_INTERVAL=5s")
+		w.Host, w.StateDir = site.NewHost(), filepath.Join(s.Dir, fmt.Sprint("host", i+1))
+		w.Start(t)
+		s.hosts = append(s.hosts, w)
+	}
+	return s
+}
+
+// devices are a quick, a slow and a real one of each host.
+func (s *clusterSite) devices(t *testing.T) (all []Device) {
+	t.Helper()
+	for i, host := range s.hosts {
+		quick := s.FakeDevice(fmt.Sprintf("quick%d", i), 2*MiB)
+		slow := s.FakeDevice(fmt.Sprintf("slow%d", i), 80*MiB, "delay=3s")
+		for _, d := range []site.Device{quick, slow, s.FileDevice(fmt.Sprintf("disk%d", i), 80*MiB)} {
+			if d.Driver == "fake" {
+				d.Path = filepath.Join(host.StateDir, "fake", d.Name, "contents")
+			}
+			require.NoError(t, d.Stamp(1))
+			s.Enroll(t, Device(d), "--provide", "--host", host.Host)
+			all = append(all, Device(d))
+		}
+	}
+	return all
+}
+
+// ask sends a request until it has a definite answer, and says whether it was carried out. What happens
+// meanwhile may take the answer of each attempt.
+func (s *clusterSite) ask(t *testing.T, d Device, v contract.Verb, in contract.Input) (done bool) {
+	t.Helper()
+	Await(t, time.Minute, v.Name+" of "+d.Name+" to be answered", func() (bool, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := s.Workflows().Do(ctx, d.Name, v, in)
+		refusal, known := client.Fault(err)
+		done = err == nil
+		if !done && !(known && refusal.Fault.Code == device.CodeRefused) {
+			s.repeats.Add(1)
+			return false, fmt.Sprint(err)
+		}
+		return true, ""
+	})
+	return done
+}
+
+// turnOver gives the device from tenant to tenant until the strikes are over. Two instances want it at
+// once: one gets it, clean, and keeps every byte until it leaves.
+func (s *clusterSite) turnOver(t *testing.T, d Device) {
+	t.Helper()
+	for nonce := uint64(2); ; nonce++ {
+		Await(t, 2*time.Minute, d.Name+" to be returned", func() (bool, string) {
+			p, err := s.Site.Provider(d.Name)
+			return err == nil && p.Reserved == 0, fmt.Sprint(p, err)
+		})
+		d.RequireZero(t) // at that very moment
+		s.AwaitStatus(t, d.Name, time.Minute, "to be available", func(v contract.DeviceStatus) bool {
+			return v.DeviceState == device.Available && !v.Dirty
+		})
+		if !time.Now().Before(s.over) {
+			return
+		}
+		winner := ""
+		Await(t, time.Minute, d.Name+" to be bound", func() (bool, string) {
+			var wins [2]bool
+			instance := func(i int) string { return Instance(fmt.Sprint(d.Name, nonce, i)) }
+			each(t, wins[:], func(i int, _ bool) {
+				wins[i] = s.ask(t, d, contract.VerbBind, contract.BindInput{Instance: instance(i), Request: "bind"})
+			})
+			require.NotEqual(t, [2]bool{true, true}, wins, "%s was bound twice", d.Name)
+			for i, won := range wins {
+				if won {
+					winner = instance(i)
+				}
+			}
+			_, seen, _ := s.query(t.Context(), d.Name)
+			return winner != "", seen
+		})
+		d.RequireZero(t)
+		d.Stamp(t, nonce)
+		outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
+		d.RequireStamps(t, nonce)
+		require.True(t, s.ask(t, d, contract.VerbUnbind, contract.UnbindInput{Instance: winner}), "unbind of %s", d.Name)
+		s.turns.Add(1)
+	}
+}
+
+// strike is something that happens to a process. It returns when the process is there again.
+type strike struct {
+	what string
+	do   func(*testing.T)
+}
+
+// killed is the strike of kill -9.
+func killed(what string, kill func() error, start func(context.Context) error) strike {
+	return strike{"kill -9 of " + what, func(t *testing.T) {
+		require.NoError(t, kill())
+		outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
+		require.NoError(t, start(t.Context()))
+	}}
+}
+
+// frozen is the strike of SIGSTOP, for longer than servers wait for each other.
+func frozen(what string, m *cluster.Member) strike {
+	return strike{"SIGSTOP of " + what, func(t *testing.T) {
+		require.NoError(t, m.Freeze())
+		outage(t, time.Duration(1000+rand.IntN(14000))*time.Millisecond)
+		require.NoError(t, m.Thaw())
+	}}
+}
+
+// play lets all of these happen, one after the other in any order, again and again, each at least once.
+func (s *clusterSite) play(t *testing.T, strikes []strike) {
+	t.Helper()
+	for round := 0; round == 0 || time.Now().Before(s.over); round++ {
+		for _, i := range rand.Perm(len(strikes)) {
+			if round > 0 && !time.Now().Before(s.over) {
+				return
+			}
+			outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
+			t.Logf("%s %s", clock(time.Now()), strikes[i].what)
+			strikes[i].do(t)
+			count, _ := s.strikes.LoadOrStore(strikes[i].what, new(atomic.Int64))
+			count.(*atomic.Int64).Add(1)
+		}
+	}
+}
+
+// Processes of a cluster, of its database and of the workers are killed and stopped while devices turn over.
+// None is lost, none is offered with a byte of its last tenant, none is bound twice.
+//
+// F1, F2, F3, F5
+func TestClusterChaos(t *testing.T) {
+	length, err := time.ParseDuration(cmp.Or(os.Getenv("BURNISH_CHAOS"), "60s"))
+	require.NoError(t, err)
+	s := newClusterSite(t)
+	devices := s.devices(t)
+	for _, d := range devices {
+		s.AwaitReturned(t, d, time.Minute)
+	}
+	s.over = time.Now().Add(length)
+	ofServers := []strike{killed("the database", func() error { return s.cluster.Database.Kill() }, s.cluster.Database.Start)}
+	for i, server := range s.cluster.Servers {
+		name := fmt.Sprint("server ", i+1)
+		ofServers = append(ofServers, killed(name, func() error { return server.Kill() }, server.Start), frozen(name, server))
+	}
+	var ofWorkers []strike
+	for i, w := range append(append([]*Worker{}, s.controls...), s.hosts...) {
+		ofWorkers = append(ofWorkers, killed(fmt.Sprintf("the %s worker %d", w.Role, i+1),
+			func() error { return w.Process.Kill() }, w.Worker.Start))
+	}
+	parts := map[string]func(*testing.T){
+		"servers": func(t *testing.T) { s.play(t, ofServers) },
+		"workers": func(t *testing.T) { s.play(t, ofWorkers) },
+	}
+	for _, d := range devices {
+		parts[d.Name] = func(t *testing.T) { s.turnOver(t, d) }
+	}
+	beside(t, parts)
+	all, err := s.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, len(devices))
+	for _, v := range all {
+		require.Equal(t, device.Available, v.DeviceState, v.Name)
+		require.False(t, v.Dirty || v.NeedsOperator, v.Name)
+	}
+	s.strikes.Range(func(what, count any) bool {
+		t.Logf("%3d × %s", count.(*atomic.Int64).Load(), what)
+		return true
+	})
+	t.Logf("%d turnovers of %d devices; %d requests were sent again", s.turns.Load(), len(devices), s.repeats.Load())
+	require.Positive(t, s.turns.Load())
+}
