@@ -78,7 +78,8 @@ func (c *Cluster) prepareDatabase(ctx context.Context) error {
 	return os.WriteFile(complete, nil, 0o600)
 }
 
-// startDatabase starts PostgreSQL. What a killed one left running may keep its memory for a moment.
+// startDatabase starts PostgreSQL. One that was killed a moment ago may not have ended, or its parts may
+// still have its memory.
 func (c *Cluster) startDatabase(ctx context.Context) (p *proc.Process, err error) {
 	args := []string{"-D", c.in("data"), "-c", "listen_addresses=" + c.network + "1", "-c", "port=" + postgreSQLPort,
 		"-c", "unix_socket_directories=", "-c", "max_connections=200"}
@@ -88,7 +89,7 @@ func (c *Cluster) startDatabase(ctx context.Context) (p *proc.Process, err error
 	if err := os.Chmod(c.in("data"), 0o700); err != nil { // a copy has other rights
 		return nil, err
 	}
-	late := proc.Await(ctx, startWithin, proc.PollEvery, "the old database's memory", func() (bool, string) {
+	late := proc.Await(ctx, startWithin, proc.PollEvery, "the old database to end", func() (bool, string) {
 		var cmd *exec.Cmd
 		if cmd, err = unprivileged("postgres", args...); err == nil {
 			p, err = proc.Start("postgresql", c.in("postgresql.log"), cmd)
@@ -98,7 +99,8 @@ func (c *Cluster) startDatabase(ctx context.Context) (p *proc.Process, err error
 				return strings.Contains(log, "database system is ready to accept connections")
 			})
 		}
-		return err == nil || !strings.Contains(err.Error(), "is still in use"), fmt.Sprint(err)
+		seen := fmt.Sprint(err)
+		return !strings.Contains(seen, "postmaster.pid\" already exists") && !strings.Contains(seen, "is still in use"), seen
 	})
 	return p, errors.Join(late, err)
 }

@@ -39,8 +39,8 @@ type clusterSite struct {
 	cluster  *cluster.Cluster
 	controls []*Worker
 	hosts    []*Worker
-	over     time.Time // of the strikes
-	strikes  sync.Map  // what → *atomic.Int64
+	over     time.Time // of the incidents
+	incidents  sync.Map  // what → *atomic.Int64
 	turns    atomic.Int64
 	repeats  atomic.Int64
 }
@@ -100,13 +100,13 @@ func (s *clusterSite) ask(t *testing.T, d Device, v contract.Verb, in contract.I
 	return done
 }
 
-// turnOver gives the device from tenant to tenant until the strikes are over. Two instances want it at
+// turnOver gives the device from tenant to tenant until the incidents are over. Two instances want it at
 // once: one gets it, clean, and keeps every byte until it leaves.
 func (s *clusterSite) turnOver(t *testing.T, d Device) {
 	t.Helper()
 	for nonce := uint64(2); ; nonce++ {
 		Await(t, 2*time.Minute, d.Name+" to be returned", func() (bool, string) {
-			p, err := s.Site.Provider(d.Name)
+			p, err := s.Site.Site.Provider(d.Name)
 			return err == nil && p.Reserved == 0, fmt.Sprint(p, err)
 		})
 		d.RequireZero(t) // at that very moment
@@ -141,24 +141,24 @@ func (s *clusterSite) turnOver(t *testing.T, d Device) {
 	}
 }
 
-// strike is something that happens to a process. It returns when the process is there again.
-type strike struct {
+// incident is something that happens to a process. It returns when the process is there again.
+type incident struct {
 	what string
 	do   func(*testing.T)
 }
 
-// killed is the strike of kill -9.
-func killed(what string, kill func() error, start func(context.Context) error) strike {
-	return strike{"kill -9 of " + what, func(t *testing.T) {
+// killed is the incident of kill -9.
+func killed(what string, kill func() error, start func(context.Context) error) incident {
+	return incident{"kill -9 of " + what, func(t *testing.T) {
 		require.NoError(t, kill())
 		outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
 		require.NoError(t, start(t.Context()))
 	}}
 }
 
-// frozen is the strike of SIGSTOP, for longer than servers wait for each other.
-func frozen(what string, m *cluster.Member) strike {
-	return strike{"SIGSTOP of " + what, func(t *testing.T) {
+// frozen is the incident of SIGSTOP, for longer than servers wait for each other.
+func frozen(what string, m *cluster.Member) incident {
+	return incident{"SIGSTOP of " + what, func(t *testing.T) {
 		require.NoError(t, m.Freeze())
 		outage(t, time.Duration(1000+rand.IntN(14000))*time.Millisecond)
 		require.NoError(t, m.Thaw())
@@ -166,17 +166,17 @@ func frozen(what string, m *cluster.Member) strike {
 }
 
 // play lets all of these happen, one after the other in any order, again and again, each at least once.
-func (s *clusterSite) play(t *testing.T, strikes []strike) {
+func (s *clusterSite) play(t *testing.T, incidents []incident) {
 	t.Helper()
 	for round := 0; round == 0 || time.Now().Before(s.over); round++ {
-		for _, i := range rand.Perm(len(strikes)) {
+		for _, i := range rand.Perm(len(incidents)) {
 			if round > 0 && !time.Now().Before(s.over) {
 				return
 			}
 			outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
-			t.Logf("%s %s", clock(time.Now()), strikes[i].what)
-			strikes[i].do(t)
-			count, _ := s.strikes.LoadOrStore(strikes[i].what, new(atomic.Int64))
+			t.Logf("%s %s", clock(time.Now()), incidents[i].what)
+			incidents[i].do(t)
+			count, _ := s.incidents.LoadOrStore(incidents[i].what, new(atomic.Int64))
 			count.(*atomic.Int64).Add(1)
 		}
 	}
@@ -195,12 +195,12 @@ func TestClusterChaos(t *testing.T) {
 		s.AwaitReturned(t, d, time.Minute)
 	}
 	s.over = time.Now().Add(length)
-	ofServers := []strike{killed("the database", func() error { return s.cluster.Database.Kill() }, s.cluster.Database.Start)}
+	ofServers := []incident{killed("the database", func() error { return s.cluster.Database.Kill() }, s.cluster.Database.Start)}
 	for i, server := range s.cluster.Servers {
 		name := fmt.Sprint("server ", i+1)
 		ofServers = append(ofServers, killed(name, func() error { return server.Kill() }, server.Start), frozen(name, server))
 	}
-	var ofWorkers []strike
+	var ofWorkers []incident
 	for i, w := range append(append([]*Worker{}, s.controls...), s.hosts...) {
 		ofWorkers = append(ofWorkers, killed(fmt.Sprintf("the %s worker %d", w.Role, i+1),
 			func() error { return w.Process.Kill() }, w.Worker.Start))
@@ -220,7 +220,7 @@ func TestClusterChaos(t *testing.T) {
 		require.Equal(t, device.Available, v.DeviceState, v.Name)
 		require.False(t, v.Dirty || v.NeedsOperator, v.Name)
 	}
-	s.strikes.Range(func(what, count any) bool {
+	s.incidents.Range(func(what, count any) bool {
 		t.Logf("%3d × %s", count.(*atomic.Int64).Load(), what)
 		return true
 	})
