@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/cluster"
+	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -36,13 +38,13 @@ func onlyOnDevserver(t *testing.T, why string) {
 // three hosts.
 type clusterSite struct {
 	*Site
-	cluster  *cluster.Cluster
-	controls []*Worker
-	hosts    []*Worker
-	over     time.Time // of the incidents
-	incidents  sync.Map  // what → *atomic.Int64
-	turns    atomic.Int64
-	repeats  atomic.Int64
+	cluster   *cluster.Cluster
+	controls  []*Worker
+	hosts     []*Worker
+	over      time.Time // of the incidents
+	incidents sync.Map  // what → *atomic.Int64
+	turns     atomic.Int64
+	repeats   atomic.Int64
 }
 
 func newClusterSite(t *testing.T) *clusterSite {
@@ -134,50 +136,85 @@ func (s *clusterSite) turnOver(t *testing.T, d Device) {
 		})
 		d.RequireZero(t)
 		d.Stamp(t, nonce)
-		outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
+		outage(t, rand.N(3*time.Second))
 		d.RequireStamps(t, nonce)
 		require.True(t, s.ask(t, d, contract.VerbUnbind, contract.UnbindInput{Instance: winner}), "unbind of %s", d.Name)
 		s.turns.Add(1)
 	}
 }
 
-// incident is something that happens to a process. It returns when the process is there again.
+// part is a process of the cluster or of Burnish, which a service manager starts again.
+type part struct {
+	name  string
+	now   func() *proc.Process
+	start func(context.Context) error
+}
+
+// startAgain starts the part until it answers, as a service manager does.
+func (p part) startAgain(t *testing.T) {
+	t.Helper()
+	Await(t, time.Minute, p.name+" to start", func() (bool, string) {
+		err := p.start(t.Context())
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// incident is something that happens to a part. When it returns the part is there again.
 type incident struct {
 	what string
 	do   func(*testing.T)
 }
 
 // killed is the incident of kill -9.
-func killed(what string, kill func() error, start func(context.Context) error) incident {
-	return incident{"kill -9 of " + what, func(t *testing.T) {
-		require.NoError(t, kill())
-		outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
-		require.NoError(t, start(t.Context()))
+func killed(p part) incident {
+	return incident{"kill -9 of " + p.name, func(t *testing.T) {
+		require.NoError(t, p.now().Kill())
+		outage(t, rand.N(3*time.Second))
+		p.startAgain(t)
 	}}
 }
 
 // frozen is the incident of SIGSTOP, for longer than servers wait for each other.
-func frozen(what string, m *cluster.Member) incident {
-	return incident{"SIGSTOP of " + what, func(t *testing.T) {
-		require.NoError(t, m.Freeze())
-		outage(t, time.Duration(1000+rand.IntN(14000))*time.Millisecond)
-		require.NoError(t, m.Thaw())
+func frozen(p part) incident {
+	return incident{"SIGSTOP of " + p.name, func(t *testing.T) {
+		if !p.now().Alive() { // it ended by itself a moment ago
+			return
+		}
+		require.NoError(t, p.now().Freeze())
+		outage(t, time.Second+rand.N(14*time.Second))
+		require.NoError(t, p.now().Thaw())
 	}}
 }
 
-// play lets all of these happen, one after the other in any order, again and again, each at least once.
-func (s *clusterSite) play(t *testing.T, incidents []incident) {
+// play lets all of these happen to the parts, one after the other in any order, again and again, each at
+// least once, with this pause on average. A part that ended by itself is started again.
+func (s *clusterSite) play(t *testing.T, parts []part, pause time.Duration, incidents []incident) {
 	t.Helper()
+	count := func(what string) {
+		n, _ := s.incidents.LoadOrStore(what, new(atomic.Int64))
+		n.(*atomic.Int64).Add(1)
+	}
 	for round := 0; round == 0 || time.Now().Before(s.over); round++ {
 		for _, i := range rand.Perm(len(incidents)) {
 			if round > 0 && !time.Now().Before(s.over) {
-				return
+				break
 			}
-			outage(t, time.Duration(rand.IntN(3000))*time.Millisecond)
+			outage(t, pause/2+rand.N(pause))
+			for _, p := range parts {
+				if !p.now().Alive() {
+					t.Logf("%s %s ended by itself: %s", clock(time.Now()), p.name, p.now().Tail())
+					count(p.name + " ended by itself")
+					p.startAgain(t)
+				}
+			}
 			t.Logf("%s %s", clock(time.Now()), incidents[i].what)
 			incidents[i].do(t)
-			count, _ := s.incidents.LoadOrStore(incidents[i].what, new(atomic.Int64))
-			count.(*atomic.Int64).Add(1)
+			count(incidents[i].what)
+		}
+	}
+	for _, p := range parts {
+		if !p.now().Alive() {
+			p.startAgain(t)
 		}
 	}
 }
@@ -195,19 +232,21 @@ func TestClusterChaos(t *testing.T) {
 		s.AwaitReturned(t, d, time.Minute)
 	}
 	s.over = time.Now().Add(length)
-	ofServers := []incident{killed("the database", func() error { return s.cluster.Database.Kill() }, s.cluster.Database.Start)}
+	servers := []part{{"the database", func() *proc.Process { return s.cluster.Database.Process }, s.cluster.Database.Start}}
+	ofServers := []incident{killed(servers[0])}
 	for i, server := range s.cluster.Servers {
-		name := fmt.Sprint("server ", i+1)
-		ofServers = append(ofServers, killed(name, func() error { return server.Kill() }, server.Start), frozen(name, server))
+		p := part{fmt.Sprint("server ", i+1), func() *proc.Process { return server.Process }, server.Start}
+		servers, ofServers = append(servers, p), append(ofServers, killed(p), frozen(p))
 	}
+	var workers []part
 	var ofWorkers []incident
-	for i, w := range append(append([]*Worker{}, s.controls...), s.hosts...) {
-		ofWorkers = append(ofWorkers, killed(fmt.Sprintf("the %s worker %d", w.Role, i+1),
-			func() error { return w.Process.Kill() }, w.Worker.Start))
+	for i, w := range slices.Concat(s.controls, s.hosts) {
+		p := part{fmt.Sprintf("the %s worker %d", w.Role, i+1), func() *proc.Process { return w.Process }, w.Worker.Start}
+		workers, ofWorkers = append(workers, p), append(ofWorkers, killed(p))
 	}
 	parts := map[string]func(*testing.T){
-		"servers": func(t *testing.T) { s.play(t, ofServers) },
-		"workers": func(t *testing.T) { s.play(t, ofWorkers) },
+		"servers": func(t *testing.T) { s.play(t, servers, 6*time.Second, ofServers) },
+		"workers": func(t *testing.T) { s.play(t, workers, 4*time.Second, ofWorkers) },
 	}
 	for _, d := range devices {
 		parts[d.Name] = func(t *testing.T) { s.turnOver(t, d) }
