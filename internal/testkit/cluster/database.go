@@ -82,7 +82,7 @@ func (c *Cluster) prepareDatabase(ctx context.Context) error {
 // still have its memory.
 func (c *Cluster) startDatabase(ctx context.Context) (p *proc.Process, err error) {
 	args := []string{"-D", c.in("data"), "-c", "listen_addresses=" + c.network + "1", "-c", "port=" + postgreSQLPort,
-		"-c", "unix_socket_directories=", "-c", "max_connections=200"}
+		"-c", "unix_socket_directories=", "-c", "max_connections=300"}
 	if c.options.Fast {
 		args = append(args, "-c", "fsync=off")
 	}

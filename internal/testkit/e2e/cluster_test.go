@@ -23,17 +23,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// onCluster is whether the servers of all tests are clusters: `make test-cluster`.
-func onCluster() bool { return filepath.Base(programs.Server) == "burnish-cluster" }
-
-// onlyOnDevserver skips a test that a cluster cannot run.
-func onlyOnDevserver(t *testing.T, why string) {
-	t.Helper()
-	if onCluster() {
-		t.Skip("not on a cluster: " + why)
-	}
-}
-
 // clusterSite is a site on a cluster whose processes may be killed one by one: two control workers and
 // three hosts.
 type clusterSite struct {
@@ -240,9 +229,11 @@ func TestClusterChaos(t *testing.T) {
 	}
 	var workers []part
 	var ofWorkers []incident
-	for i, w := range slices.Concat(s.controls, s.hosts) {
-		p := part{fmt.Sprintf("the %s worker %d", w.Role, i+1), func() *proc.Process { return w.Process }, w.Worker.Start}
-		workers, ofWorkers = append(workers, p), append(ofWorkers, killed(p))
+	for _, alike := range [][]*Worker{s.controls, s.hosts} {
+		for i, w := range alike {
+			p := part{fmt.Sprintf("%s worker %d", w.Role, i+1), func() *proc.Process { return w.Process }, w.Worker.Start}
+			workers, ofWorkers = append(workers, p), append(ofWorkers, killed(p))
+		}
 	}
 	parts := map[string]func(*testing.T){
 		"servers": func(t *testing.T) { s.play(t, servers, 6*time.Second, ofServers) },
@@ -252,13 +243,13 @@ func TestClusterChaos(t *testing.T) {
 		parts[d.Name] = func(t *testing.T) { s.turnOver(t, d) }
 	}
 	beside(t, parts)
-	all, err := s.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, all, len(devices))
-	for _, v := range all {
-		require.Equal(t, device.Available, v.DeviceState, v.Name)
-		require.False(t, v.Dirty || v.NeedsOperator, v.Name)
-	}
+	Await(t, 30*time.Second, "the list of all devices", func() (bool, string) {
+		all, err := s.List(t.Context())
+		bad := slices.ContainsFunc(all, func(v contract.DeviceStatus) bool {
+			return v.DeviceState != device.Available || v.Dirty || v.NeedsOperator
+		})
+		return err == nil && len(all) == len(devices) && !bad, fmt.Sprint(all, err)
+	})
 	s.incidents.Range(func(what, count any) bool {
 		t.Logf("%3d × %s", count.(*atomic.Int64).Load(), what)
 		return true

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"burnish/internal/testkit/cluster"
@@ -72,4 +73,15 @@ func given(name string) bool {
 // newServer is a server that is not started yet. It leaves processors to the others.
 func newServer(dir string) *site.Server {
 	return &site.Server{Program: programs.Server, Dir: dir, Env: []string{"GOMAXPROCS=2"}}
+}
+
+// onCluster is whether the servers of all tests are clusters: `make test-cluster`.
+func onCluster() bool { return filepath.Base(programs.Server) == "burnish-cluster" }
+
+// onlyOnDevserver skips a test that a cluster cannot run.
+func onlyOnDevserver(t *testing.T, why string) {
+	t.Helper()
+	if onCluster() {
+		t.Skip("not on a cluster: " + why)
+	}
 }
