@@ -27,13 +27,10 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-// Settings is the servers' dynamic configuration, which docs/cluster.md shows.
+// settings are the servers' dynamic configuration, which docs/cluster.md shows.
 //
 //go:embed settings.yaml
-var Settings []byte
-
-// impatience has a new namespace's search attributes known at once, for which operators wait a minute.
-const impatience = "system.forceSearchAttributesCacheRefreshOnRead: [{value: true}]\n"
+var settings []byte
 
 // shards of the history service: fixed for the life of a database.
 const shards = 8
@@ -104,8 +101,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		}
 		o.Port = ports[0]
 	}
-	if err := errors.Join(os.MkdirAll(o.Dir, 0o700), c.claimNetwork(), os.WriteFile(c.in("settings.yaml"),
-		append([]byte(impatience), Settings...), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(o.Dir, 0o700), c.claimNetwork(),
+		os.WriteFile(c.in("settings.yaml"), settings, 0o600)); err != nil {
 		return nil, err
 	}
 	if err := c.prepareDatabase(ctx); err != nil {
