@@ -190,7 +190,7 @@ tidy-check:
 	@status=0; for module in $(MODULES); do (cd $$module && go mod tidy -diff) || status=1; done; exit $$status
 
 .PHONY: bench
-bench: build ## measure binds, cleans and listings against a real server
+bench: cluster ## measure binds, cleans and listings against a real server
 	go run ./internal/testkit/bench
 
 .PHONY: replay
