@@ -71,8 +71,8 @@ func (b *bench) cluster(ctx context.Context) {
 	)
 	b.sizes(ctx, c, must.Get(b.placeOn(server, sizing, "cluster-sizing")), fleet)
 	devices := scale(b, 40000, 1000)
-	b.fleetOn(ctx, must.Get(b.placeOn(server, large, "cluster-fleet")), fmt.Sprintf(", of %d on a cluster", devices), devices,
-		scale(b, 2000, 20))
+	b.fleetOn(ctx, must.Get(b.placeOn(server, large, "cluster-fleet")), fmt.Sprintf(", of %d on a cluster", devices),
+		devices, scale(b, 2000, 20))
 }
 
 // sizes measures the processor time of a turnover in each kind of process, with real workers.
