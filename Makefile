@@ -24,6 +24,11 @@ STATES  ?= 1500000
 TURNOVERS ?= 1000000
 PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
 
+# How long processes of a Temporal cluster are killed and stopped in `make test-cluster`.
+CHAOS ?= 10m
+# Of the end-to-end tests, those that `make cluster-check` runs on a cluster, too.
+ON_CLUSTER := ^Test(Turnover|KillServerAndWorker|ADatabasePutBackMeetsTheHostsJournal|OneOfEightCleansIsCarriedOut)$$
+
 # Seconds that each part of `make check` may take on two cores.
 BUDGETS := tidy-check:300 build:900 lint:420 test:2100 demo:180
 
@@ -60,6 +65,13 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 	@$(BUILD) go build -ldflags "$(LDFLAGS)" -o bin/burnish-worker ./worker
 	@$(SERVER) go build -ldflags "$(LDFLAGS)" -o ../../bin/burnish-devserver .
 
+# The servers of a cluster come from burnish-devserver's module, so that both have one version.
+.PHONY: cluster
+cluster: build ## build bin/burnish-cluster, a Temporal cluster on PostgreSQL with the flags of burnish-devserver, for tests
+	@$(SERVER) go build -ldflags "-s -w" -o ../../bin/temporal-server go.temporal.io/server/cmd/server
+	@$(SERVER) go build -ldflags "-s -w" -o ../../bin/temporal-sql-tool go.temporal.io/server/cmd/tools/sql
+	@$(BUILD) go build -o bin/burnish-cluster ./internal/testkit/cmd/cluster
+
 # Tested beside the others, which wait a lot: the machine is pure, and a device's workflow runs one
 # coroutine at a time. The drivers of disks and drives move bytes, for which the race detector takes
 # up to eight times as long, and that of servers is interrupted at each of its requests: they come
@@ -76,6 +88,8 @@ MUTANTS := ./internal/testkit/mutation
 RACED := ./internal/hardware ./internal/hardware/script ./internal/host ./internal/inventory
 # Guests that take minutes, for what other tests show as well in their own way: in `make soak`.
 LONG  := ^TestGuest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|Block|MemoryOfACard)$$
+# Tests that kill processes of a cluster one by one.
+CLUSTER := ^TestCluster
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
 TEST  := go test -vet=off -count=1 -json
 
@@ -101,13 +115,28 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; status=0; \
 	export E2E='$(E2E)' PLAIN='$(PLAIN)' SLOWEST='$(SLOWEST)' MUTANTS='$(MUTANTS)' RACED='$(RACED)'; \
-	export LONG='$(LONG)' ONCE='$(ONCE)' TEST='$(TEST)' RACE=$$race; \
+	export LONG='$(LONG)|$(CLUSTER)' ONCE='$(ONCE)' TEST='$(TEST)' RACE=$$race; \
 	GOGC=400 bin/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=3 \
 		--rerun-fails-abort-on-data-race --rerun-fails-report $(RERUNS) --jsonfile $(EVENTS) \
 		--raw-command -- ./deploy/test.sh </dev/null || status=$$?; \
 	bin/gotestsum tool slowest --threshold 10s --jsonfile $(EVENTS) || status=1; \
 	[ ! -s $(RERUNS) ] || { echo "unsteady where fewer failures than runs; mend them:"; cat $(RERUNS); }; \
 	bin/testsum -o $(SUMMARY) -status $$status $$require $(EVENTS)
+
+# They have other limits than `make test`, because a database on a disk is slower than memory.
+ONCLUSTER := BURNISH_DEVSERVER=$(CURDIR)/bin/burnish-cluster BURNISH_CHAOS=$(CHAOS) $(BUILD) go test -vet=off -count=1
+
+.PHONY: test-cluster
+test-cluster: cluster ## the end-to-end tests on a Temporal cluster on PostgreSQL, then CHAOS (10m) of kills and stops under turnovers
+	@./deploy/setup-test.sh </dev/null
+	$(ONCLUSTER) -timeout 2h -skip '$(LONG)|$(CLUSTER)' $(E2E)
+	$(ONCLUSTER) -timeout 1h -run '$(CLUSTER)' -v $(E2E)
+
+.PHONY: cluster-check
+cluster-check: CHAOS := 60s
+cluster-check: cluster ## a few minutes of test-cluster
+	@./deploy/setup-test.sh </dev/null
+	$(ONCLUSTER) -timeout 8m -run '$(ON_CLUSTER)|$(CLUSTER)' $(E2E)
 
 # Those that start no server, emulator or guest, and need no root.
 SLOW := testkit/(e2e|site|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/(placement|backends)|internal/nova|^burnish/worker
@@ -163,7 +192,7 @@ tidy-check:
 	@status=0; for module in $(MODULES); do (cd $$module && go mod tidy -diff) || status=1; done; exit $$status
 
 .PHONY: bench
-bench: build ## measure binds, cleans and listings against a real server
+bench: cluster ## measure binds, cleans and listings against a real server
 	go run ./internal/testkit/bench
 
 .PHONY: replay
@@ -175,9 +204,10 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
+	$(MAKE) test-cluster
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v

@@ -40,6 +40,7 @@ needed=(
 	python3-openstacksdk:/usr/lib/python3/dist-packages/openstack/accelerator/v2/device.py
 	python3-openstackclient:/usr/bin/openstack
 	python3-nova:/usr/lib/python3/dist-packages/nova/objects/virt_device_metadata.py # Nova's own metadata for guests
+	postgresql:/usr/lib/postgresql/*/bin/initdb # the database of a Temporal cluster
 	curl:curl
 	prometheus:promtool       # which checks what /metrics shows
 	chromium-headless-shell:chromium-headless-shell # a browser, for what a page may not do
@@ -118,12 +119,13 @@ fi
 echo "setup-test: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
 
-# Tests start their own broker, and need of Prometheus only promtool, and none of the iSCSI
-# that python3-nova depends on. The packages would start services that listen on all
+# Tests start their own broker and database, and need of Prometheus only promtool, and none of the
+# iSCSI that python3-nova depends on. The packages would start services that listen on all
 # addresses, and if that fails, the installation fails. So they are not started, unless the
 # machine already has a policy for services.
 policy=/usr/sbin/policy-rc.d
 declare -A units=([rabbitmq-server]="rabbitmq-server.service epmd.service epmd.socket" [prometheus]=prometheus.service
+	[postgresql]=postgresql.service
 	[python3-nova]="open-iscsi.service iscsid.service iscsid.socket")
 services=()
 for package in "${!units[@]}"; do
@@ -133,7 +135,7 @@ for package in "${!units[@]}"; do
 done
 if [ ${#services[@]} -gt 0 ] && [ ! -e "$policy" ]; then
 	trap 'rm -f "$policy"' EXIT
-	printf '%s\n' '#!/bin/sh' 'case $1 in rabbitmq-server*|epmd*|prometheus*|open-iscsi*|iscsid*) exit 101 ;; esac' >"$policy"
+	printf '%s\n' '#!/bin/sh' 'case $1 in rabbitmq-server*|epmd*|prometheus*|postgresql*|open-iscsi*|iscsid*) exit 101 ;; esac' >"$policy"
 	chmod 755 "$policy"
 fi
 if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${packages[@]}"; } </dev/null >/dev/null; then

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"burnish/workflows/contract"
 )
 
 func read(t *testing.T, path string) string {
@@ -57,7 +59,7 @@ func TestWhatItWasTriedWith(t *testing.T) {
 				"the page says %s %s, installed is %s", name, version, installed)
 		}
 	}
-	for _, not := range []string{"hardware NVMe drives", "real BMCs", "a real OneView appliance", "a cluster of Temporal",
+	for _, not := range []string{"hardware NVMe drives", "real BMCs", "a real OneView appliance", "Temporal Cloud",
 		"Nova's services", "GPUs"} {
 		require.Contains(t, section, not)
 	}
@@ -76,4 +78,13 @@ func upstream(version string) string {
 	}
 	version, _, _ = strings.Cut(version, "+")
 	return version
+}
+
+// The settings of a cluster's servers are those that the tests have.
+func TestTheSettingsOfAClusterAreThoseOfTheTests(t *testing.T) {
+	page, settings := read(t, "cluster.md"), read(t, "../internal/testkit/cluster/settings.yaml")
+	require.Contains(t, page, "```yaml\n"+settings+"```\n")
+	for name, kind := range contract.Attributes() {
+		require.Contains(t, page, "--name "+name+" --type "+kind.String())
+	}
 }

@@ -30,6 +30,7 @@ const (
 // nothing.
 type fleet struct {
 	*place
+	where     string // in the names of the figures
 	names     []string
 	many, few []string // those that turn over at once
 	restarts  []string // one for each start of the control worker
@@ -37,11 +38,14 @@ type fleet struct {
 
 // fleet measures one control worker with a large fleet.
 func (b *bench) fleet(ctx context.Context) {
-	devices, hosts := scale(b, 10000, 1000), scale(b, 200, 20)
+	b.fleetOn(ctx, must.Get(b.place(ctx, "fleet")), "", scale(b, 10000, 1000), scale(b, 200, 20))
+}
+
+// fleetOn measures a fleet at a place that nothing else uses.
+func (b *bench) fleetOn(ctx context.Context, p *place, where string, devices, hosts int) {
 	many, few, restarts := scale(b, 1000, 100), scale(b, 100, 20), scale(b, 5, 3)
-	p := must.Get(b.place(ctx, "fleet"))
 	p.polls = rate.NewLimiter(fleetPolls, 1)
-	f := &fleet{place: p}
+	f := &fleet{place: p, where: where}
 	var racks []string
 	for i := range hosts {
 		racks = append(racks, fmt.Sprintf("rack%03d", i))
@@ -115,8 +119,8 @@ func (f *fleet) starts(ctx context.Context, b *bench) {
 		must.Do(f.unbindAndClean(ctx, id, instance))
 	}
 	b.add(
-		single("  start of a control worker to its first answered update", "ms", times[0]).atMost(maxFirstUpdate),
-		single(fmt.Sprintf("  the same after kill -9, greatest of %d", len(times)-1), "ms",
+		single("  start of a control worker to its first answered update"+f.where, "ms", times[0]).atMost(maxFirstUpdate),
+		single(fmt.Sprintf("  the same after kill -9, greatest of %d%s", len(times)-1, f.where), "ms",
 			slices.Max(times[1:])).atMost(maxFirstUpdate),
 	)
 }
@@ -131,15 +135,15 @@ func (f *fleet) listings(ctx context.Context, b *bench) {
 		found := len(must.Get(f.listStates(ctx)))
 		must.Be(found == want, "Temporal lists %d devices of %d", found, want)
 	}))
-	b.add(beyond("  `burnish list` beyond Temporal's own listing, median", got[0][took], got[1][took], maxListExtra))
+	b.add(beyond("  `burnish list` beyond Temporal's own listing, median"+f.where, got[0][took], got[1][took], maxListExtra))
 }
 
 // rates compares the turnovers of very many devices at once with those of few.
 func (f *fleet) rates(ctx context.Context, b *bench) {
 	b.progress("fleet: turnovers of %d devices at once", len(f.many))
 	got := must.Get(interleave(ctx, scale(b, 2, 1), f.steady(f.many, len(f.many)), f.steady(f.few, len(f.many))))
-	b.add(compared(fmt.Sprintf("  turnovers of %d devices at once (baseline: %d at once)", len(f.many), len(f.few)), "/s",
-		got[0]["rate"], got[1]["rate"]).ratioAtLeast(minManyRatio))
+	b.add(compared(fmt.Sprintf("  turnovers of %d devices at once%s (baseline: %d at once)", len(f.many), f.where,
+		len(f.few)), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minManyRatio))
 }
 
 // steady measures n turnovers of devices that all turn over again and again: from when half as

@@ -33,6 +33,7 @@ var parts = []part{
 	{"nvme", (*bench).nvme}, {"placement", (*bench).placement}, {"redfish", (*bench).redfish},
 	{"limits", (*bench).limits}, {"oneview", (*bench).oneview}, {"api", (*bench).api},
 	{"instances", (*bench).instances}, {"peers", (*bench).peers}, {"fleet", (*bench).fleet},
+	{"cluster", (*bench).cluster},
 }
 
 func main() {

@@ -50,12 +50,21 @@ func (b *bench) place(ctx context.Context, name string) (*place, error) {
 		return nil, err
 	}
 	b.atEnd(func() error { return server.Process.Stop() })
+	return b.placeOn(server, site.DefaultNamespace, name)
+}
+
+// placeOn is a namespace of a server that runs.
+func (b *bench) placeOn(server *site.Server, namespace, name string) (*place, error) {
+	dir, err := b.folder(name)
+	if err != nil {
+		return nil, err
+	}
 	p := &place{pollEvery: time.Millisecond, polls: rate.NewLimiter(rate.Inf, 1)}
-	if p.Site, err = site.New(b.programs, server, site.DefaultNamespace, fmt.Sprintf("bench-%d-%s", os.Getpid(), name),
+	if p.Site, err = site.New(b.programs, server, namespace, fmt.Sprintf("bench-%d-%s", os.Getpid(), name),
 		dir); err != nil {
 		return nil, err
 	}
-	if p.sdk, err = server.Dial(site.DefaultNamespace); err != nil {
+	if p.sdk, err = server.Dial(namespace); err != nil {
 		return nil, err
 	}
 	p.burnish = client.New(p.sdk)

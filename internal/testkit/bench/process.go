@@ -16,7 +16,7 @@ import (
 // running is a process that is measured.
 type running interface{ PID() int }
 
-// groupTime is the processor time that the processes of a process's group have used so far.
+// groupTime is the processor time that a process's children, and the processes of its group, have used so far.
 func groupTime(p running) (sum time.Duration, err error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -29,7 +29,7 @@ func groupTime(p running) (sum time.Duration, err error) {
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH): // it ended meanwhile
 		case err != nil:
 			return 0, err
-		case stat.PGRP == p.PID():
+		case stat.PGRP == p.PID(), stat.PPID == p.PID():
 			sum, found = sum+time.Duration(stat.CPUTime()*float64(time.Second)), true
 		}
 	}

@@ -51,6 +51,7 @@ func docCommands(page string) []docCommand {
 // shell, and compares every answer. The page's directories and ports become the
 // test's own.
 func TestFirstHour(t *testing.T) {
+	onlyOnDevserver(t, "the page starts burnish-devserver itself")
 	t.Parallel()
 	text, err := os.ReadFile(firstHour)
 	require.NoError(t, err)

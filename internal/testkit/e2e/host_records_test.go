@@ -152,9 +152,14 @@ func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
 	require.Equal(t, []string{"zero", "verify"}, stepNames(last))
 }
 
-// copyDatabase copies a database of SQLite, with what is written ahead of it.
+// copyDatabase copies a database of SQLite, with what is written ahead of it, or that of a cluster.
 func copyDatabase(t *testing.T, from, to string) {
 	t.Helper()
+	if info, err := os.Stat(from); err == nil && info.IsDir() {
+		require.NoError(t, os.RemoveAll(to))
+		require.NoError(t, os.CopyFS(to, os.DirFS(from)))
+		return
+	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		content, err := os.ReadFile(from + suffix)
 		if os.IsNotExist(err) {

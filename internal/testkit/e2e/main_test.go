@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"burnish/internal/testkit/cluster"
 	"burnish/internal/testkit/site"
 )
 
@@ -40,6 +42,13 @@ func runAll(m *testing.M) (code int, err error) {
 	if programs, err = site.Build(root, dir); err != nil {
 		return 1, err
 	}
+	if why := cluster.Missing(); onCluster() && why != "" {
+		fmt.Fprintln(os.Stderr, "e2e: skipped on a cluster:", why)
+		if os.Getenv("BURNISH_TEST_REQUIRE") == "all" {
+			return 1, nil
+		}
+		return 0, nil
+	}
 	shared = newServer(dir)
 	shared.Fast = true
 	if err := shared.Start(context.Background()); err != nil {
@@ -64,4 +73,15 @@ func given(name string) bool {
 // newServer is a server that is not started yet. It leaves processors to the others.
 func newServer(dir string) *site.Server {
 	return &site.Server{Program: programs.Server, Dir: dir, Env: []string{"GOMAXPROCS=2"}}
+}
+
+// onCluster is whether the servers of all tests are clusters: `make test-cluster`.
+func onCluster() bool { return filepath.Base(programs.Server) == "burnish-cluster" }
+
+// onlyOnDevserver skips a test that a cluster cannot run.
+func onlyOnDevserver(t *testing.T, why string) {
+	t.Helper()
+	if onCluster() {
+		t.Skip("not on a cluster: " + why)
+	}
 }

@@ -159,6 +159,7 @@ func codeBlocks(page string) []string {
 // A browser goes through docs/web-ui.md: its query, its columns, the page of a device that is
 // stuck, its query and its signal. Every label and picture of the page was there.
 func TestTheWebUIIsAsDocumented(t *testing.T) {
+	onlyOnDevserver(t, "its Web UI is a program of its own")
 	t.Parallel()
 	text, err := os.ReadFile(webUIPage)
 	require.NoError(t, err)
