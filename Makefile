@@ -80,7 +80,7 @@ MUTANTS := ./internal/testkit/mutation
 # all that it imports is compiled once more. `make soak` runs every package with it.
 RACED := ./internal/hardware ./internal/hardware/script ./internal/host ./internal/inventory
 # Guests and machines that take minutes, for what other tests show as well in their own way: in `make soak`.
-LONG  := ^Test(Guest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|Block|MemoryOfACard)|PackagesAtWork)$$
+LONG  := ^Test(Guest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|Block|MemoryOfACard)|PackagesAtWork|ProgramsAreReproducible)$$
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
 TEST  := go test -vet=off -count=1 -json
 
@@ -184,6 +184,7 @@ histories: build ## record histories from this code, for later replays
 soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill after every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
+	cd deploy/packages && go test -count=1 -timeout 20m ./...
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v

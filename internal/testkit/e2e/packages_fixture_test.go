@@ -30,7 +30,8 @@ type machine struct {
 // bootScript changes to a control group of its own, and in new namespaces mounts what a machine has and
 // becomes its first process. Its arguments are the machine's folder and the Debian below it.
 //
-// Devices are null and the like, and one loop device. /sys is read-only, so that udev does not run there.
+// Devices are null and the like, and one loop device. What belongs to this machine's kernel is read-only, so
+// that udev does not run there and nothing sets its variables.
 const bootScript = `set -eu
 dir=$1 debian=$2 loop=$3
 if [ $# = 3 ]; then
@@ -42,11 +43,13 @@ if [ $# = 3 ]; then
 	umount "$dir/cgroup"
 	exec unshare --mount --pid --net --uts --ipc --cgroup --fork --kill-child bash -c "$0" "$0" "$@" inside
 fi
+mount -t overlay -o "lowerdir=$debian,upperdir=$dir/upper,workdir=$dir/work" overlay "$dir/root"
 cd "$dir/root"
-mount -t overlay -o "lowerdir=$debian,upperdir=$dir/upper,workdir=$dir/work" overlay .
-cd .
-cd "$dir/root"
+echo h1 > etc/hostname
+printf '127.0.0.1 localhost\n127.0.1.1 h1\n::1 localhost\n' > etc/hosts
 mount -t proc -o nosuid,nodev,noexec proc proc
+mount --bind proc/sys proc/sys
+mount -o remount,bind,ro proc/sys
 mount -t sysfs -o ro,nosuid,nodev,noexec sysfs sys
 mount -t cgroup2 -o nosuid,nodev,noexec cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs dev
@@ -62,7 +65,6 @@ for node in null:3 zero:5 full:7 random:8 urandom:9; do
 done
 mknod -m 666 dev/tty c 5 0
 mknod -m 660 "dev/${loop##*/}" b $(tr : ' ' < "/sys/block/${loop##*/}/dev")
-hostname h1
 ip link set lo up
 pivot_root . mnt
 exec chroot . /bin/sh -c 'umount -l /mnt && exec env -i container=burnish-test PATH=/usr/sbin:/usr/bin \
