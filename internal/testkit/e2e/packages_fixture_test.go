@@ -40,7 +40,7 @@ if [ $# = 3 ]; then
 	mkdir -p "$dir/cgroup/burnish-test-$$"
 	echo $$ > "$dir/cgroup/burnish-test-$$/cgroup.procs"
 	echo "burnish-test-$$" > "$dir/group"
-	umount "$dir/cgroup"
+	umount --lazy "$dir/cgroup"
 	exec unshare --mount --pid --net --uts --ipc --cgroup --fork --kill-child bash -c "$0" "$0" "$@" inside
 fi
 mount -t overlay -o "lowerdir=$debian,upperdir=$dir/upper,workdir=$dir/work" overlay "$dir/root"
@@ -67,7 +67,7 @@ mknod -m 666 dev/tty c 5 0
 mknod -m 660 "dev/${loop##*/}" b $(tr : ' ' < "/sys/block/${loop##*/}/dev")
 ip link set lo up
 pivot_root . mnt
-exec chroot . /bin/sh -c 'umount -l /mnt && exec env -i container=burnish-test PATH=/usr/sbin:/usr/bin \
+exec chroot . /bin/sh -c 'umount --lazy /mnt && exec env -i container=burnish-test PATH=/usr/sbin:/usr/bin \
 	/lib/systemd/systemd --system --unit=multi-user.target --log-target=journal'
 `
 
@@ -122,6 +122,7 @@ func (m *machine) powerOn(t *testing.T, loop string) {
 	m.boot, err = proc.Start("the machine", filepath.Join(m.dir, "console"), cmd)
 	require.NoError(t, err)
 	Await(t, time.Minute, "the machine to boot", func() (bool, string) {
+		require.True(t, m.boot.Alive(), m.boot.Log())
 		pid := m.boot.PID()
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 		if err != nil {
@@ -143,7 +144,7 @@ func (m *machine) powerOff(t *testing.T) {
 	if m.boot == nil {
 		return
 	}
-	require.NoError(t, m.boot.Stop())
+	require.NoError(t, m.boot.Kill())
 	m.boot = nil
 	group, err := os.ReadFile(filepath.Join(m.dir, "group"))
 	require.NoError(t, err)

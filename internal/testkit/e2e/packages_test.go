@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +65,7 @@ func TestInstalledFromPackages(t *testing.T) {
 		until [ "$(burnish show slow -o json | grep -c '"step": "zero"')" -gt 0 ]; do sleep 0.2; done`)
 	before := m.pids(t)
 	m.run(t, "apt-get install -y ./*_"+newVersion(t)+"_amd64.deb")
-	require.Equal(t, "allow:\n  fake: true", m.run(t, "head -n 2 /etc/burnish/host.yaml | head -c 19"), "settings are kept")
+	require.Contains(t, m.run(t, "cat /etc/burnish/host.yaml"), "fake: true\n", "what was changed is kept")
 	Await(t, time.Minute, "all services to be restarted", func() (bool, string) {
 		now := m.pids(t)
 		for i := range now {
@@ -76,17 +75,8 @@ func TestInstalledFromPackages(t *testing.T) {
 		}
 		return true, ""
 	})
-	m.run(t, "systemctl is-active --quiet "+units+" || sleep 1; burnish watch slow --timeout 60s")
-	var history struct {
-		Cleans []struct {
-			Steps []struct {
-				Step     string `json:"step"`
-				Attempts int    `json:"attempts"`
-			} `json:"steps"`
-		} `json:"cleans"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(m.run(t, "burnish history slow -o json")), &history))
-	require.Len(t, history.Cleans, 1, "no clean began again")
+	m.run(t, "until systemctl is-active --quiet "+units+"; do sleep 0.2; done; burnish watch slow --timeout 60s")
+	require.Equal(t, 1, strings.Count(m.run(t, "burnish history slow"), "\nclean "), "the clean went on")
 
 	removed := m.run(t, "apt-get remove -y burnish burnish-worker burnish-devserver")
 	require.NotContains(t, removed, "stays")
