@@ -75,7 +75,7 @@ func TestInstalledFromPackages(t *testing.T) {
 		}
 		return true, ""
 	})
-	m.run(t, "until systemctl is-active --quiet "+units+"; do sleep 0.2; done; burnish watch slow --timeout 60s")
+	m.run(t, "while systemctl is-active "+units+" | grep -qv ^active; do sleep 0.2; done; burnish watch slow --timeout 60s")
 	require.Equal(t, 1, strings.Count(m.run(t, "burnish history slow"), "\nclean "), "the clean went on")
 
 	removed := m.run(t, "apt-get remove -y burnish burnish-worker burnish-devserver")
@@ -130,14 +130,18 @@ func TestPackagesAtWork(t *testing.T) {
 		chmod 600 other.img
 		burnish enroll other --host h1 --driver block --set path=/srv/other.img --one-time-use
 		burnish provide other --wait
-		burnish manage other`)
-	m.run(t, `setpriv --reuid nobody --clear-groups sleep 1000 3<> other.img & echo $! > holder
-		until [ "$(readlink /proc/$(cat holder)/fd/3)" = /srv/other.img ]; do sleep 0.1; done
-		! burnish provide other --wait
-		burnish show other | grep -q target_busy
-		burnish show other | grep -q "pid $(cat holder)"
-		kill $(cat holder)
+		burnish bind other --instance 0d5f8c1e-7f3a-4c55-9f62-3b1c8e0a9d41`)
+	shown := m.run(t, `setpriv --reuid nobody --clear-groups sleep 1000 3<> other.img > /dev/null 2>&1 & holder=$!
+		until [ "$(readlink /proc/$holder/fd/3)" = /srv/other.img ]; do sleep 0.1; done
+		burnish unbind other --instance 0d5f8c1e-7f3a-4c55-9f62-3b1c8e0a9d41
+		burnish watch other --timeout 100s || burnish show other
+		kill $holder
+		echo "the holder was pid $holder"
 		burnish clean other --wait`)
+	require.Contains(t, shown, "target_busy")
+	holder := regexp.MustCompile(`the holder was (pid \d+)`).FindStringSubmatch(shown)
+	require.NotNil(t, holder, shown)
+	require.Contains(t, strings.ReplaceAll(shown, holder[0], ""), holder[1], "who has it open is named")
 
 	m.run(t, `burnish enroll slow --host h1 --driver fake --set size=512MiB,delay=20s --provide
 		until burnish show slow -o json | grep -q '"step": "zero"'; do sleep 0.2; done`)
