@@ -136,10 +136,10 @@ func TestPackagesAtWork(t *testing.T) {
 		burnish unbind other --instance 0d5f8c1e-7f3a-4c55-9f62-3b1c8e0a9d41
 		burnish watch other --timeout 100s || burnish show other
 		kill $holder
-		echo "the holder was pid $holder"
+		echo "the holder was process $holder"
 		burnish clean other --wait`)
 	require.Contains(t, shown, "target_busy")
-	holder := regexp.MustCompile(`the holder was (pid \d+)`).FindStringSubmatch(shown)
+	holder := regexp.MustCompile(`the holder was (process \d+)`).FindStringSubmatch(shown)
 	require.NotNil(t, holder, shown)
 	require.Contains(t, strings.ReplaceAll(shown, holder[0], ""), holder[1], "who has it open is named")
 
