@@ -19,7 +19,9 @@ WALKS   ?= 5000
 # What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
 FUZZ    ?= 100000x
 # How many states the explorer of the whole system visits at most in `make soak`.
-STATES  ?= 20000000
+STATES  ?= 1500000
+# How many turnovers the simulation of devices with faults has in `make soak`.
+TURNOVERS ?= 1000000
 PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
 
 # Seconds that each part of `make check` may take on two cores.
@@ -69,7 +71,7 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # coroutine at a time. The drivers of disks and drives move bytes, for which the race detector takes
 # up to eight times as long, and that of servers is interrupted at each of its requests: they come
 # first of the rest, with those that wait for OpenStack's services and a broker.
-PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer
+PLAIN := ./internal/device ./internal/lifecycle ./workflows/lifecycle ./internal/testkit/explorer
 SLOWEST := ./internal/hardware/nvme ./internal/inventory/placement ./internal/hardware/block ./internal/nova ./internal/hardware/redfish
 # The end-to-end tests take longest, so that they begin at once. What they test are programs
 # that are built without the race detector.
@@ -181,14 +183,16 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill after every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
 	cd deploy/packages && go test -count=1 -timeout 20m ./...
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v
+	BURNISH_SIMULATE_TURNOVERS=$(TURNOVERS) go test ./internal/testkit/explorer -run '^TestSimulate' -count=1 -timeout 2h -v
 	BURNISH_MUTATIONS=all go test $(MUTANTS) -count=1 -timeout 2h
+	BURNISH_MUTATIONS=explored go test $(MUTANTS) -run Explore -count=1 -timeout 2h -v
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

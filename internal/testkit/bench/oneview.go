@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	sdkclient "go.temporal.io/sdk/client"
 
@@ -150,20 +151,30 @@ func (b *bench) oneview(ctx context.Context) {
 	)
 }
 
-// signals counts the devices that were signaled: of the taken servers, and of the others.
-func (p *pool) signals(ctx context.Context, taken map[string]bool) (signaled, unchanged int64) {
-	var theirs, others atomic.Int64
+// signals counts those of the polls: to devices of taken servers, and to the others. The sweeps of the inventory send
+// theirs to the same devices.
+func (p *pool) signals(ctx context.Context, taken map[string]bool) (theirs, others int64) {
+	var of [2]atomic.Int64
 	must.Do(parallel(50, len(p.servers), func(i int) error {
 		name := p.servers[i].Name
 		found, err := p.sdk.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
 		// Its start and its first workflow task: each signal is one event more.
-		extra := found.GetWorkflowExecutionInfo().GetHistoryLength() - 2
-		if taken[name] {
-			theirs.Add(extra)
-		} else {
-			others.Add(extra)
+		if err != nil || found.GetWorkflowExecutionInfo().GetHistoryLength() == 2 {
+			return err
 		}
-		return err
+		events := p.sdk.GetWorkflowHistory(ctx, contract.WorkflowID(name), "", false,
+			enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				return err
+			}
+			switch e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() {
+			case contract.SignalTaken, contract.SignalFreed:
+				of[map[bool]int{true: 0, false: 1}[taken[name]]].Add(1)
+			}
+		}
+		return nil
 	}))
-	return theirs.Load(), others.Load()
+	return of[0].Load(), of[1].Load()
 }
