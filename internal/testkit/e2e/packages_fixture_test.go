@@ -156,7 +156,8 @@ func (m *machine) powerOff(t *testing.T) {
 
 // command is a program that runs in the machine.
 func (m *machine) command(name string, args ...string) *exec.Cmd {
-	enter := []string{"--target", strconv.Itoa(m.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd"}
+	enter := []string{"--target", strconv.Itoa(m.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
+		"--root", "--wd"}
 	cmd := exec.Command("nsenter", append(append(enter, name), args...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TZ=UTC",
 		"LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
