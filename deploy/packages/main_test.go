@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -210,7 +211,7 @@ func unpack(t *testing.T, archive io.Reader, dir string) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	for files := tar.NewReader(archive); ; {
 		f, err := files.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		require.NoError(t, err)

@@ -94,8 +94,8 @@ func environmentFile(worker string, settings []env.FieldParams) string {
 
 const pageHead = "# Settings of the workers\n\n" +
 	"`make docs` writes this page from the code. A variable that is set and empty counts as not set. Packages install\n" +
-	"all of them as comments in `/etc/burnish/control.env` and `host.env` ([Install](install.md)); `burnish-worker --help`\n" +
-	"lists them, too. Temporal is found by `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY` and\n" +
+	"all of them as comments in `/etc/burnish/control.env` and `host.env` ([Install](install.md)); `burnish-worker\n" +
+	"--help` lists them, too. Temporal is found by `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY` and\n" +
 	"`TEMPORAL_TLS_…`, as by the command `temporal`, OpenStack by the variables that `openstack` takes.\n\n" +
 	"| variable | default | worker | meaning |\n|---|---|---|---|\n"
 
