@@ -19,7 +19,7 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-var updatePage = flag.Bool("update-page", false, "write the output in docs/first-hour.md, instances.md and install.md again")
+var updatePage = flag.Bool("update-page", false, "write the output in the pages of docs again")
 
 const firstHour = "../../../docs/first-hour.md"
 
