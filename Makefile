@@ -14,7 +14,7 @@ BUILD   := CGO_ENABLED=0 GOFLAGS="$(shell go env GOFLAGS) -trimpath -buildvcs=fa
 SERVER  := cd deploy/devserver && $(BUILD)
 TOOL    := $(BUILD) go tool -modfile=deploy/tools/go.mod
 SUMMARY := bin/test-summary.txt
-MODULES := . deploy/devserver deploy/tools
+MODULES := . deploy/devserver deploy/packages deploy/tools
 WALKS   ?= 5000
 # What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
 FUZZ    ?= 100000x
@@ -39,6 +39,13 @@ help: ## list the targets
 .PHONY: demo
 demo: build simulator ## clean a device before your eyes, with a crash in between (needs nothing else)
 	@$(BUILD) go run ./internal/testkit/demo $(if $(DEVICE),-device "$(DEVICE)")
+
+# The time of everything in the packages: that of the last commit.
+.PHONY: packages
+packages: build ## make Debian and RPM packages, OCI images and SBOMs of the programs in bin/packages
+	@rm -rf bin/packages
+	@export SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}"; cd deploy/packages; \
+		$(BUILD) go run . -root ../.. -out ../../bin/packages
 
 .PHONY: man
 man: build ## write the man pages of burnish into bin/man/man1
@@ -86,8 +93,8 @@ MUTANTS := ./internal/testkit/mutation
 # Tested with the race detector: what shares memory between goroutines, and imports no SDK, because
 # all that it imports is compiled once more. `make soak` runs every package with it.
 RACED := ./internal/hardware ./internal/hardware/script ./internal/host ./internal/inventory
-# Guests that take minutes, for what other tests show as well in their own way: in `make soak`.
-LONG  := ^TestGuest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|Block|MemoryOfACard)$$
+# Guests and machines that take minutes, for what other tests show as well in their own way: in `make soak`.
+LONG  := ^Test(Guest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|Block|MemoryOfACard)|PackagesAtWork|ProgramsAreReproducible)$$
 # Tests that kill processes of a cluster one by one.
 CLUSTER := ^TestCluster
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
@@ -150,7 +157,8 @@ lint: lint-go lint-generated ## check style, layers, determinism and generated f
 .PHONY: lint-go
 lint-go:
 	@$(TOOL) golangci-lint run ./...
-	@$(SERVER) go tool -modfile=../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	@for module in devserver packages; do (cd deploy/$$module && \
+		$(BUILD) go tool -modfile=../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...) || exit 1; done
 	@$(TOOL) workflowcheck -config deploy/tools/workflowcheck.yaml -test=false ./workflows/...
 	@found=$$($(TOOL) deadcode -test ./...); \
 	dead=$$(echo "$$found" | grep -v 'unreachable func: Example' || true); \
@@ -208,6 +216,7 @@ soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNO
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
 	$(MAKE) test-cluster
+	cd deploy/packages && go test -count=1 -timeout 20m ./...
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v

@@ -44,6 +44,9 @@ needed=(
 	curl:curl
 	prometheus:promtool       # which checks what /metrics shows
 	chromium-headless-shell:chromium-headless-shell # a browser, for what a page may not do
+	mmdebstrap:mmdebstrap     # a clean machine that packages are installed on
+	rpm:rpm                   # what reads the other packages
+	systemd:systemd-analyze
 	python3-sushy:/usr/lib/python3/dist-packages/sushy/main.py # Ironic's Redfish client
 )
 
@@ -68,10 +71,14 @@ missing() {
 unpacked=/usr/local/lib/burnish-test/nvme-cli
 releases=(bullseye trixie sid)
 
+# archive says where this machine gets Debian's packages from.
+archive() {
+	apt-get indextargets --format '$(REPO_URI) $(LABEL)' 'Created-By: Packages' | awk '$2 == "Debian" { print $1; exit }' | grep .
+}
+
 unpack() {
 	local release=$1 dir=$unpacked/$1 archive work deb
-	archive=$(apt-get indextargets --format '$(REPO_URI) $(LABEL)' 'Created-By: Packages' | awk '$2 == "Debian" { print $1; exit }')
-	[ -n "$archive" ] || return 1
+	archive=$(archive) || return 1
 	work=$(mktemp -d)
 	mkdir -p "$work/lists/partial" "$work/archives/partial"
 	touch "$work/status" # nothing is installed there, so that every library is fetched
@@ -106,9 +113,33 @@ unpack_releases() {
 	done
 }
 
+# A Debian with systemd and little else, on which tests install Burnish's packages: unpacked once, and
+# never changed.
+debian=/usr/local/lib/burnish-test/debian
+
+unpack_debian() {
+	local archive
+	if [ -x "$debian/lib/systemd/systemd" ]; then
+		return
+	fi
+	if [ "$(id -u)" -ne 0 ] || ! command -v mmdebstrap >/dev/null; then
+		echo "setup-test: missing, and this user cannot unpack it: a Debian to install packages on"
+		return
+	fi
+	echo "setup-test: unpacking a Debian to install packages on"
+	rm -rf "$debian" "$debian.new"
+	mkdir -p "${debian%/*}"
+	{ archive=$(archive) && mmdebstrap --quiet --mode=root --variant=minbase --include=systemd-sysv,udev \
+		--customize-hook='rm -rf "$1"/usr/share/doc/* "$1"/usr/share/locale/* "$1"/usr/share/man/*' \
+		bookworm "$debian.new" \
+		"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive bookworm main" </dev/null &&
+		mv "$debian.new" "$debian"; } || echo "setup-test: a Debian to install packages on cannot be had"
+}
+
 mapfile -t packages < <(missing)
 if [ ${#packages[@]} -eq 0 ]; then
 	unpack_releases
+	unpack_debian
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -149,4 +180,5 @@ for package in ${services[@]+"${services[@]}"}; do
 	fi
 done
 unpack_releases
+unpack_debian
 exit 0

@@ -31,8 +31,9 @@ trap 'rm -rf "$events"' EXIT
 	e2e=$!
 	{
 		plain $TEST -p 1 -timeout 30m $PLAIN $MUTANTS || worse $?
-		cd deploy/devserver || exit 2
-		plain $TEST -timeout 10m ./... || worse $?
+		for module in devserver packages; do
+			(cd "deploy/$module" && plain $TEST -timeout 10m -skip "$LONG" ./...) || worse $?
+		done
 		exit "$status"
 	} >"$events/plain" &
 	others=$!

@@ -209,3 +209,20 @@ func TestTheGuestsDocumentIsDocumented(t *testing.T) {
 		require.Contains(t, page, sentence)
 	}
 }
+
+// Who upgrades, or comes from other cleaning, reads in which order, what becomes of the servers that
+// exist and of drives of Cyborg's older drivers, what encryption adds, and what takes longer.
+//
+// S2.103, S2.107, S3.49
+func TestUpgradeAndMoveAreDocumented(t *testing.T) {
+	page := words(t, "install.md")
+	for _, sentence := range []string{
+		"**control workers first, then hosts**",
+		"recreate such servers with a new flavor that requests it",
+		"To take over an Inspur drive: ",
+		"**Encryption at rest** by the tenant (LUKS in the guest) adds what no erase here promises",
+		"Raise the time-outs of whatever waits for a released device",
+	} {
+		require.Contains(t, page, sentence)
+	}
+}

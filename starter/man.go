@@ -23,8 +23,7 @@ same help as --help shows. DIR is created if it does not exist.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.Root().DisableAutoGenTag = true // no date of this run
 			eachCommand(cmd.Root(), func(c *cobra.Command) { c.Long = ownLines.ReplaceAllString(c.Long, "    ") })
-			now := a.now()
-			header := &doc.GenManHeader{Section: "1", Date: &now, Source: "burnish " + version, Manual: "Burnish"}
+			header := &doc.GenManHeader{Section: "1", Source: "burnish " + version, Manual: "Burnish"}
 			err := os.MkdirAll(args[0], 0o755)
 			if err == nil {
 				err = doc.GenManTree(cmd.Root(), header, args[0])

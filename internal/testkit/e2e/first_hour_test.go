@@ -19,7 +19,7 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-var updatePage = flag.Bool("update-page", false, "write the output in docs/first-hour.md and docs/instances.md again")
+var updatePage = flag.Bool("update-page", false, "write the output in the pages of docs again")
 
 const firstHour = "../../../docs/first-hour.md"
 
@@ -126,6 +126,16 @@ func withoutAge(table []string) string {
 // shell runs the commands one after the other in one shell, and gives what each wrote.
 func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replacer) []string {
 	t.Helper()
+	cmd := exec.Command("bash", filepath.Join(dir, "script"))
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + filepath.Dir(programs.Burnish) + ":" + filepath.Dir(programs.Server) + ":" +
+		os.Getenv("PATH"), "HOME=" + dir, "TZ=UTC"}
+	return shellBy(t, cmd, dir, commands, ours)
+}
+
+// shellBy is shell with the command that runs the file script in the folder dir.
+func shellBy(t *testing.T, cmd *exec.Cmd, dir string, commands []docCommand, ours *strings.Replacer) []string {
+	t.Helper()
 	var script strings.Builder
 	// Whatever becomes of the script, it ends what it started.
 	script.WriteString(listed)
@@ -138,12 +148,7 @@ func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replac
 		}
 		fmt.Fprintf(&script, "mark\n%s\n", command)
 	}
-	file := filepath.Join(dir, "script")
-	require.NoError(t, os.WriteFile(file, []byte(script.String()), 0o600))
-	cmd := exec.Command("bash", file)
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + filepath.Dir(programs.Burnish) + ":" + filepath.Dir(programs.Server) + ":" +
-		os.Getenv("PATH"), "HOME=" + dir, "TZ=UTC"}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "script"), []byte(script.String()), 0o600))
 	p, err := proc.Start("the page's shell", filepath.Join(dir, "output"), cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop()) })
