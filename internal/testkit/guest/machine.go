@@ -58,10 +58,20 @@ func slot(address string) string {
 }
 
 func (c Card) arguments(i int) []string {
-	return []string{
-		"-object", fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size),
-		"-device", fmt.Sprintf("ivshmem-plain,memdev=card%d,addr=%s", i, slot(c.Address)),
+	var args []string
+	device := c.Device
+	if device == "" {
+		args = append(args, "-object",
+			fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size))
+		device = fmt.Sprintf("ivshmem-plain,memdev=card%d", i)
 	}
+	if c.Port == OnBus0 {
+		return append(args, "-device", device+",addr="+slot(c.Address))
+	}
+	hotplug := map[Port]string{Soldered: "off", Pluggable: "on"}[c.Port]
+	return append(args,
+		"-device", fmt.Sprintf("pcie-root-port,id=port%[1]d,chassis=%[1]d,hotplug=%[2]s,addr=%[3]s", i+1, hotplug, slot(c.port)),
+		"-device", fmt.Sprintf("%s,bus=port%d", device, i+1))
 }
 
 func (c Controller) arguments(i int) []string {
