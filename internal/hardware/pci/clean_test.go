@@ -65,7 +65,7 @@ func TestAnotherDeviceInTheSlotIsRefused(t *testing.T) {
 	h.add(address, "1af4:1050", "050000", "", 7)
 	h.fails(known, device.CodeIdentityChanged)
 	h.add(address, "1af4:1110", "050000", "", 7)
-	opened := h.openAs(known)
+	opened := h.openFor(stepVerify, known)
 	h.file(node(address)+"config", string(configSpace("1af4:1050", 7)))
 	require.Contains(t, hardwaretest.RequireFault(t, opened.Flush(t.Context()), device.CodeIdentityChanged).Message, "1af4:1050")
 	h.file(node(address)+"config", strings.Repeat("\xff", 4096))
@@ -172,7 +172,7 @@ func (h *fakeHost) nic(now settings) {
 	}
 	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": [{"cmode": "driverinit", `+
 		`"value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
-	change("devlink dev param set pci/"+address+" name max_macs", "max_macs", 7)
+	change("devlink dev param set pci/"+address+" name max_macs", "max_macs", 8)
 	show("devlink -j dev eswitch show", `{"dev": {"pci/`+address+`": {"mode": %q}}}`, "mode")
 	change("devlink dev eswitch set", "mode", 6)
 	show("devlink -j port show", `{"port": {"pci/`+address+`/0": {"type": "eth", "netdev": "eth0", "flavour": "physical"}%s}}`, "ports")
@@ -250,6 +250,7 @@ func TestVirtualFunctionsAreRemoved(t *testing.T) {
 	h.file(node(address)+"sriov_totalvfs", "8")
 	h.add("0000:01:00.2", "15b3:1018", "020000", "", 0)
 	h.link("../0000:01:00.2", node(address)+"virtfn0")
+	h.link("../"+address, node("0000:01:00.2")+"physfn")
 	h.onWrite = func(name, text string) {
 		if filepath.Base(name) == "sriov_numvfs" && text == "0" {
 			require.NoError(t, os.Remove(filepath.Join(h.root, node(address)+"virtfn0")))
@@ -279,7 +280,7 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 		"a capability":     {config(func(c []byte) { c[0x41], c[0x50] = 0x50, 0x11 }), "capabilities"},
 		"another command":  {config(func(c []byte) { c[5] = 4 }), "command"},
 		"another ROM":      {func(h *fakeHost) { h.file(node(address)+"rom", "evil") }, "rom of firmware"},
-		"no ROM":           {func(h *fakeHost) { require.NoError(t, os.Remove(filepath.Join(h.root, node(address)+"rom"))) }, ""},
+		"no ROM":           {func(h *fakeHost) { require.NoError(t, os.Remove(filepath.Join(h.root, node(address)+"rom"))) }, "rom of firmware"},
 		"nothing":          {func(*fakeHost) {}, ""},
 		"bus mastering":    {config(func(c []byte) { c[4] |= 1 << 2 }), ""},
 		"another firmware": {func(h *fakeHost) { h.versions("2", "2"); h.file(node(address)+"rom", "new") }, ""},

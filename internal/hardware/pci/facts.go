@@ -56,9 +56,7 @@ func (c *card) facts(ctx context.Context) (all []fact, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if digest != "" {
-			all = append(all, fact{key: key(i, "rom of firmware", now.running), value: digest})
-		}
+		all = append(all, fact{key: key(i, "rom of firmware", now.running), value: digest})
 	}
 	return all, nil
 }
@@ -110,11 +108,11 @@ func (c *card) configurationFacts(_ context.Context, i int, f *function) ([]fact
 	return all, err
 }
 
-// romDigest is the digest of the expansion ROM, or "".
+// romDigest is the digest of the expansion ROM.
 func (c *card) romDigest(f *function) (string, error) {
 	path := c.path(f, "rom")
 	if _, err := os.Stat(path); err != nil {
-		return "", nil
+		return "none", nil
 	}
 	if err := c.write(path, "1"); err != nil {
 		return "", hardware.IOFault("enable the expansion ROM", path, err)

@@ -261,7 +261,15 @@ func (h *fakeHost) enroll() hardware.Discovery {
 // open opens the enrolled device.
 func (h *fakeHost) openAs(enrolled device.Identity) *handle {
 	h.t.Helper()
-	opened, err := h.Open(h.t.Context(), h.target(), enrolled, true)
+	return h.openFor("", enrolled)
+}
+
+// openFor opens the enrolled device for a step.
+func (h *fakeHost) openFor(step string, enrolled device.Identity) *handle {
+	h.t.Helper()
+	target := h.target()
+	target.Step = step
+	opened, err := h.Open(h.t.Context(), target, enrolled, true)
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = opened.Close() })
 	return opened.(*handle)

@@ -3,13 +3,16 @@ package pci
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,20 +33,31 @@ type image struct {
 	Rewrite   string   `json:"rewrite"`
 }
 
-// imagesFor are the images of a plan, or those of this host's policy where the plan has none.
-func (h *handle) imagesFor(args json.RawMessage) (images []image, err error) {
-	if args == nil {
-		if args, err = h.policyImages(); err != nil || args == nil {
-			return nil, err
-		}
-	}
+// eachImage calls do with the images of a plan, or with those of this host's policy where the plan has none.
+func (h *handle) eachImage(run hardware.StepRun, do func(image) (string, error)) (string, error) {
 	var given struct {
 		Components []image `json:"components"`
 	}
-	if err := json.Unmarshal(args, &given); err != nil {
-		return nil, hardware.Refused(device.CodeInvalidSetting, "correct the firmware policy", "the images: %v", err)
+	args, err := run.Args, error(nil)
+	if args == nil {
+		args, err = h.policyImages()
 	}
-	return given.Components, nil
+	if args != nil && err == nil {
+		err = json.Unmarshal(args, &given)
+	}
+	if err != nil || len(given.Components) == 0 {
+		return "", hardware.Refused(device.CodeInvalidSetting, "correct the firmware policy",
+			"%s: the firmware policy has no image for %s (%v)", run.Step, h.target.Name, err)
+	}
+	var notes []string
+	for _, one := range given.Components {
+		note, err := do(one)
+		if err != nil {
+			return "", err
+		}
+		notes = append(notes, note)
+	}
+	return strings.Join(notes, "; "), nil
 }
 
 func (c *card) policyImages() (json.RawMessage, error) {
@@ -104,22 +118,10 @@ func (h *handle) checkFirmware(ctx context.Context) (notes []string, err error) 
 
 // reflash writes each image of the policy.
 func (h *handle) reflash(ctx context.Context, run hardware.StepRun) (string, error) {
-	images, err := h.imagesFor(run.Args)
-	if err != nil {
-		return "", err
-	}
 	if err := h.attach(ctx, h.enrolled); err != nil {
 		return "", err
 	}
-	var notes []string
-	for _, one := range images {
-		note, err := h.writeImage(ctx, run, one)
-		if err != nil {
-			return "", err
-		}
-		notes = append(notes, note)
-	}
-	return strings.Join(notes, "; "), nil
+	return h.eachImage(run, func(want image) (string, error) { return h.writeImage(ctx, run, want) })
 }
 
 // written is what is saved about the write of one image.
@@ -195,7 +197,7 @@ func (h *handle) flash(ctx context.Context, run hardware.StepRun, want image, no
 	if err := errors.Join(run.Progress(0, "writing firmware "+want.To), run.Reflash(want.To), begin()); err != nil {
 		return err
 	}
-	command := []string{"devlink", "dev", "flash", handleOf(&h.functions[0]), "file", filepath.Base(file)}
+	command := []string{"devlink", "dev", "flash", instance(&h.functions[0]), "file", filepath.Base(file)}
 	switch {
 	case !now.devlink:
 		command = []string{"mstflint", "-d", h.functions[0].Address, "-i", file, "-y", "burn"}
@@ -206,7 +208,8 @@ func (h *handle) flash(ctx context.Context, run hardware.StepRun, want image, no
 	ended := make(chan error, 1)
 	go func() {
 		ended <- h.change(ctx, func(said string) {
-			if n, ok := percentIn(said); ok {
+			for _, found := range percentForm.FindAllStringSubmatch(said, -1) {
+				n, _ := strconv.Atoi(found[1]) // three digits
 				percent.Store(int64(n))
 			}
 		}, command[0], command[1:]...)
@@ -223,10 +226,10 @@ func (h *handle) flash(ctx context.Context, run hardware.StepRun, want image, no
 	}
 }
 
-// maxImage bounds the size of a firmware image.
-const maxImage = 512 << 20
+var percentForm = regexp.MustCompile(`(\d{1,3}) *%`)
 
-// place puts the checked bytes of an image where the kernel looks for firmware, under a name of their own.
+// place puts the bytes of an image where the kernel looks for firmware, under a name of their own, and checks
+// them there: what is written is what was checked.
 func (h *handle) place(want image) (path string, err error) {
 	invalid := func(format string, args ...any) error {
 		return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy "+
@@ -236,18 +239,9 @@ func (h *handle) place(want image) (path string, err error) {
 	if err != nil {
 		return "", invalid("the image cannot be opened: %v", err)
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { _ = from.Close() }() // it is only read
 	if stat, err := from.Stat(); err != nil || !stat.Mode().IsRegular() {
 		return "", invalid("%s is not a regular file", want.Path)
-	}
-	checked, size, digest, err := hardware.Sealed(from, maxImage, 0)
-	if err != nil {
-		return "", invalid("the image %s cannot be read: %v", want.Path, err)
-	}
-	defer func() { err = errors.Join(err, checked.Close()) }()
-	if have := fmt.Sprintf("%x", digest); size > maxImage || have != want.SHA256 {
-		return "", invalid("the image %s has %d bytes and the SHA-256 %s, the policy names %s", want.Path, size, have,
-			want.SHA256)
 	}
 	folder := h.firmware
 	if set, err := os.ReadFile(filepath.Join(h.sys, "module/firmware_class/parameters/path")); err == nil {
@@ -261,18 +255,24 @@ func (h *handle) place(want image) (path string, err error) {
 	if err != nil {
 		return "", hardware.IOFault("create", path, err)
 	}
-	_, err = io.Copy(file, io.NewSectionReader(checked, 0, size))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", hardware.IOFault("write", path, errors.Join(err, os.Remove(path)))
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, sum), from)
+	switch err = errors.Join(err, file.Close()); {
+	case err != nil:
+		err = hardware.IOFault("copy "+want.Path+" to", path, err)
+	case fmt.Sprintf("%x", sum.Sum(nil)) != want.SHA256:
+		err = invalid("the image %s has the SHA-256 %x, the policy names %s", want.Path, sum.Sum(nil), want.SHA256)
+	default:
+		return path, nil
 	}
-	return path, nil
+	return "", errors.Join(err, os.Remove(path))
 }
 
 // activate has the device run what was written, by a reload or by a reset, and proves by its version that
 // it does. Firmware of the same version is started again too: what ran before may not be what was written.
 func (h *handle) activate(ctx context.Context, run hardware.StepRun, want image) (how string, err error) {
 	how = "activated by reload"
-	err = h.change(ctx, nil, "devlink", "dev", "reload", handleOf(&h.functions[0]), "action", "fw_activate")
+	err = h.change(ctx, nil, "devlink", "dev", "reload", instance(&h.functions[0]), "action", "fw_activate")
 	if err != nil {
 		way, err := h.reset(ctx, run)
 		if err != nil {
@@ -280,37 +280,24 @@ func (h *handle) activate(ctx context.Context, run hardware.StepRun, want image)
 		}
 		how = "activated by a reset (" + way + ")"
 	}
-	now, err := h.component(ctx, want)
-	if err != nil {
-		return "", err
-	}
-	if now.running != want.To {
-		return "", hardware.Refused(device.CodeFirmwareNotActive,
-			"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
-			"%s runs firmware %q after firmware %q was written to it and activated", h.functions[0].Address, now.running, want.To)
-	}
-	return how, nil
+	return how, h.checkRuns(ctx, want)
 }
 
-// verifyFirmware proves that each component runs the policy's version, and starts with it the next time.
+// checkRuns proves that a component runs the policy's version, and starts with it the next time.
+func (h *handle) checkRuns(ctx context.Context, want image) error {
+	now, err := h.component(ctx, want)
+	if err == nil && (now.running != want.To || now.stored != "" && now.stored != want.To) {
+		err = hardware.Refused(device.CodeFirmwareNotActive,
+			"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
+			"%s runs firmware %q and has %q stored, the policy demands %q", h.functions[0].Address, now.running, now.stored,
+			want.To)
+	}
+	return err
+}
+
+// verifyFirmware proves that each component has the policy's version.
 func (h *handle) verifyFirmware(ctx context.Context, run hardware.StepRun) (string, error) {
-	images, err := h.imagesFor(run.Args)
-	if err != nil {
-		return "", err
-	}
-	var notes []string
-	for _, want := range images {
-		now, err := h.component(ctx, want)
-		if err != nil {
-			return "", err
-		}
-		if now.running != want.To || now.stored != "" && now.stored != want.To {
-			return "", hardware.Refused(device.CodeFirmwareNotActive,
-				"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
-				"%s runs firmware %q and has %q stored, the policy demands %q", h.functions[0].Address, now.running, now.stored,
-				want.To)
-		}
-		notes = append(notes, fmt.Sprintf("it runs firmware %s, as the policy demands", want.To))
-	}
-	return strings.Join(notes, "; "), nil
+	return h.eachImage(run, func(want image) (string, error) {
+		return fmt.Sprintf("it runs firmware %s, as the policy demands", want.To), h.checkRuns(ctx, want)
+	})
 }

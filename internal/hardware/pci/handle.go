@@ -10,9 +10,10 @@ import (
 	"burnish/internal/hardware"
 )
 
-// The steps that the driver carries out itself.
+// The steps of this driver's devices. All but zero it carries out itself.
 const (
 	stepSecurity       = "security_check"
+	stepZero           = "zero"
 	stepErase          = "erase_device"
 	stepVerify         = "verify"
 	stepReflash        = "firmware_reflash"

@@ -76,13 +76,11 @@ func (c *card) describeMemory() string {
 // openMemory maps the memory. The functions are unbound from their drivers: nothing in the kernel writes to
 // it, and no guest can have it.
 func (h *handle) openMemory(ctx context.Context) error {
-	if h.memory != nil {
-		return nil
+	if err := h.checkMemory(); err != nil {
+		return err
 	}
-	for _, prepare := range []func() error{h.checkUnchanged, h.checkMemory, func() error { return h.detach(ctx) }} {
-		if err := prepare(); err != nil {
-			return err
-		}
+	if err := h.detach(ctx); err != nil {
+		return err
 	}
 	f, m := &h.functions[0], h.model.Memory
 	if err := h.set(ctx, f, "enable", "1"); err != nil {
@@ -145,17 +143,14 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err != nil {
 		return err
 	}
-	if err := h.openMemory(ctx); err != nil {
-		return err
-	}
 	for n > 0 {
-		part := h.memory[offset:][:min(n, hardware.MaxWrite)]
 		if err := hardware.MayWrite(ctx); err != nil {
 			return err
 		}
-		if err := h.checkUnchanged(); err != nil {
+		if err := h.checkMapped(); err != nil {
 			return err
 		}
+		part := h.memory[offset:][:min(n, hardware.MaxWrite)]
 		kept := true
 		if err := h.touch("write", func() {
 			kept = keepsMarks(part)
@@ -199,11 +194,14 @@ func keepsMarks(part []byte) bool {
 
 // ReadAt reads the device's memory, which no cache is before.
 func (h *handle) ReadAt(p []byte, offset int64) (n int, err error) {
-	if offset < 0 || offset >= h.Size() {
-		return 0, io.EOF
-	}
-	if err := h.openMemory(context.Background()); err != nil {
+	if err := h.checkMapped(); err != nil {
 		return 0, err
+	}
+	if offset < 0 {
+		return 0, hardware.CallerError("%d is not a place in the memory of %q", offset, h.target.Name)
+	}
+	if offset >= h.Size() {
+		return 0, io.EOF
 	}
 	if err := h.touch("read", func() { n = copy(p, h.memory[offset:]) }); err != nil {
 		return 0, err
@@ -216,13 +214,22 @@ func (h *handle) ReadAt(p []byte, offset int64) (n int, err error) {
 
 // Flush returns once everything written has arrived: a read of the device waits for the writes before it.
 func (h *handle) Flush(context.Context) error {
-	if h.memory != nil {
-		if err := h.touch("flush", func() { sink.Store(uint32(h.memory[0])) }); err != nil {
-			return err
-		}
+	if err := h.checkMapped(); err != nil {
+		return err
 	}
-	return h.checkUnchanged()
+	return h.touch("flush", func() { sink.Store(uint32(h.memory[0])) })
 }
 
 // sink keeps the compiler from leaving a read out.
 var sink atomic.Uint32
+
+// checkMapped refuses a use of the memory in a step that did not open it, and one of another device.
+func (h *handle) checkMapped() error {
+	if err := h.checkUnchanged(); err != nil {
+		return err
+	}
+	if h.memory == nil {
+		return hardware.CallerError("the memory of %q is not open", h.target.Name)
+	}
+	return nil
+}

@@ -189,7 +189,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 }
 
 // Open opens and locks the enrolled device, and proves that it is the enrolled one and that nothing
-// else uses it; see hardware.Driver.
+// else uses it; see hardware.Driver. For the steps that write or read its memory it maps that.
 func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
 	writable bool) (_ hardware.Handle, err error) {
 	c, err := d.open(t, enrolled)
@@ -199,7 +199,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	h := &handle{card: c, enrolled: enrolled, writable: writable}
 	defer func() {
 		if err != nil {
-			c.closeAndJoin(&err)
+			err = errors.Join(err, h.Close())
 		}
 	}()
 	if enrolled == (device.Identity{}) {
@@ -209,6 +209,12 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, err
 	}
 	if err := h.Check(ctx); err != nil {
+		return nil, err
+	}
+	if h.Size() > 0 && (t.Step == stepZero || t.Step == stepVerify) {
+		err = h.openMemory(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return h, nil

@@ -22,11 +22,11 @@ func TestSuite(t *testing.T) {
 		New: func(t *testing.T, size int64) hardwaretest.Device {
 			made++
 			at := fmt.Sprintf("0000:%02x:00.0", made)
-			h.add(at, "1af4:1110", "050000", "vfio-pci", uint64(made))
+			h.add(at, "1af4:1110", "050000", "accel", uint64(made))
 			path := h.memory(at, size)
 			h.host.Models = []device.Model{{ID: "1af4:1110", Memory: device.Memory{BAR: 2, Size: size}}}
 			target := h.target()
-			target.Address = at
+			target.Address, target.Step = at, stepZero
 			return hardwaretest.Device{Target: target, Backdoor: hardwaretest.File(path)}
 		},
 	})
@@ -138,7 +138,7 @@ func TestMemoryIsErasedByTheProgramOfThePolicy(t *testing.T) {
 func TestMemoryIsWrittenWithoutADriver(t *testing.T) {
 	h := newFakeHost(t)
 	h.add(address, "1af4:1110", "050000", "accel", 7)
-	opened := h.openAs(h.enroll().Identity)
+	opened := h.openFor(stepZero, h.enroll().Identity)
 	require.NoError(t, opened.ZeroAt(t.Context(), 0, opened.Size()))
 	require.Empty(t, opened.functions[0].Driver)
 	require.Equal(t, "burnish", h.read(node(address)+"driver_override"))
@@ -156,8 +156,7 @@ func TestARegionThatIsNoMemoryIsNotZeroed(t *testing.T) {
 	require.True(t, keepsMarks(part))
 	h := newFakeHost(t)
 	h.add(address, "1af4:1110", "050000", "", 7)
-	opened := h.openAs(h.enroll().Identity)
-	require.NoError(t, opened.openMemory(t.Context()))
+	opened := h.openFor(stepZero, h.enroll().Identity)
 	require.NoError(t, opened.closeMemory())
 	opened.memory = aliased(t, int(opened.Size()))
 	hardwaretest.RequireFault(t, opened.ZeroAt(t.Context(), 0, opened.Size()), device.CodeOverwriteUnsupported)
@@ -167,8 +166,7 @@ func TestARegionThatIsNoMemoryIsNotZeroed(t *testing.T) {
 func TestMemoryThatGoesAwayIsAFault(t *testing.T) {
 	h := newFakeHost(t)
 	h.add(address, "1af4:1110", "050000", "", 7)
-	opened := h.openAs(h.enroll().Identity)
-	require.NoError(t, opened.openMemory(t.Context()))
+	opened := h.openFor(stepZero, h.enroll().Identity)
 	require.NoError(t, os.Truncate(filepath.Join(h.root, node(address)+"resource2"), 0))
 	_, err := opened.ReadAt(make([]byte, 1), 0)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeIO).Message, "went away")
