@@ -1,0 +1,191 @@
+package pci
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// checkIdentity proves that the device is the enrolled one; of the zero identity it proves nothing.
+func (c *card) checkIdentity(ctx context.Context, enrolled device.Identity) error {
+	if err := c.checkUnchanged(); err != nil {
+		return err
+	}
+	if enrolled == (device.Identity{}) {
+		return nil
+	}
+	now, err := c.identity(ctx, enrolled)
+	if err != nil {
+		return err
+	}
+	switch field := enrolled.Differs(now); field {
+	case "":
+		return nil
+	case "size", "capacity":
+		return hardware.Changed(field, fmt.Sprintf("the policy has %d bytes of memory for %s, %d when it was enrolled",
+			now.Size, c.target.Name, enrolled.Size))
+	case "serial":
+		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q instead of %q", now.Path, now.Serial, enrolled.Serial))
+	default:
+		return hardware.Changed(field, now.Path)
+	}
+}
+
+// identity reads who the device is. What was recorded at the enrollment stays.
+func (c *card) identity(ctx context.Context, known device.Identity) (device.Identity, error) {
+	first := &c.functions[0]
+	var functions []string
+	for i := range c.functions {
+		config, err := c.functions[i].configuration()
+		if err != nil {
+			return device.Identity{}, err
+		}
+		functions = append(functions, fmt.Sprintf("%s %04x:%04x rev %02x", modelOf(c.functions[i].Device),
+			binary.LittleEndian.Uint16(config[0x2c:]), binary.LittleEndian.Uint16(config[0x2e:]), config[0x08]))
+	}
+	id := device.Identity{
+		Vendor: first.Vendor, Product: first.Product, Model: modelOf(first.Device), Path: first.Address,
+		Subsystem: strings.Join(functions, "; "), Size: c.model.Memory.Size, Capacity: c.model.Memory.Size,
+		Properties: known.Properties, Firmware: known.Firmware, MAC: cmp.Or(first.MAC, known.MAC),
+	}
+	var err error
+	id.Serial, err = c.serial(ctx, known)
+	return id, err
+}
+
+// serial gives the serial of the device: the enrolled one if any source has it, else that of the first
+// source which has one. What the configuration space holds can be read at any time, the rest while a
+// driver is bound.
+func (c *card) serial(ctx context.Context, known device.Identity) (string, error) {
+	config, err := c.functions[0].configuration()
+	if err != nil {
+		return "", err
+	}
+	vital, err := c.vitalSerial(ctx)
+	if err != nil {
+		return "", err
+	}
+	always := serials(serialNumberCapability(config), vital)
+	if slices.Contains(always, known.Serial) {
+		return known.Serial, nil
+	}
+	mac, err := c.permanentMAC(ctx)
+	if err != nil {
+		return "", err
+	}
+	info, err := c.info(ctx)
+	if err != nil {
+		return "", err
+	}
+	found := append(always, serials(mac, info.Serial, info.Board)...)
+	switch enrolled := known != (device.Identity{}); {
+	case slices.Contains(found, known.Serial):
+		return known.Serial, nil
+	case enrolled && known.Serial == "" && len(always) == 0:
+		return "", nil // what a driver tells that was not bound at the enrollment
+	case enrolled && len(found) == 0:
+		return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",
+			c.functions[0].Address, c.functions[0].Driver, known.Serial)
+	case len(found) > 0:
+		return found[0], nil
+	}
+	return "", nil
+}
+
+// serials leaves out those that are none.
+func serials(all ...string) (found []string) {
+	for _, text := range all {
+		if text = hardware.CanonicalSerial(text); text != "" {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// permanentMAC is the MAC that the hardware brought along, of a device with one interface; else "".
+func (c *card) permanentMAC(ctx context.Context) (string, error) {
+	names, err := c.children(&c.functions[0], users{})
+	if err != nil || len(names) != 1 {
+		return "", err
+	}
+	is, err := c.interfaceOf(ctx, names[0])
+	if err != nil || is.Permanent != "" {
+		return is.Permanent, err
+	}
+	kind, err := os.ReadFile(filepath.Join(c.sys, "class/net", names[0], "addr_assign_type"))
+	if err != nil || strings.TrimSpace(string(kind)) != "0" { // 0 is NET_ADDR_PERM
+		return "", nil // one that is set or random tells nothing
+	}
+	return is.Address, nil
+}
+
+// serialNumberCapability is the Device Serial Number, or "".
+func serialNumberCapability(config []byte) string {
+	at, ok := capabilities(config)["x0003"]
+	if !ok {
+		return ""
+	}
+	var bytes []string
+	for n := 11; n > 3; n-- {
+		bytes = append(bytes, fmt.Sprintf("%02x", config[at+n]))
+	}
+	number := strings.Join(bytes, "-")
+	if strings.Trim(number, "0-") == "" || strings.Trim(number, "f-") == "" {
+		return ""
+	}
+	return number
+}
+
+// vitalTimeout limits a read of the vital product data, which hangs on broken devices.
+const vitalTimeout = 3 * time.Second
+
+// vitalSerial is the serial in the vital product data, or "".
+func (c *card) vitalSerial(ctx context.Context) (string, error) {
+	read := make(chan []byte, 1)
+	go func() {
+		data, _ := os.ReadFile(c.path(&c.functions[0], "vpd")) // none, or none that can be read
+		read <- data
+	}()
+	timer := time.NewTimer(vitalTimeout)
+	defer timer.Stop()
+	select {
+	case data := <-read:
+		return serialInVPD(data), nil
+	case <-timer.C:
+		return "", hardware.Busy("the vital product data of %s cannot be read within %s", c.functions[0].Address, vitalTimeout)
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// serialInVPD finds the keyword SN in the read-only part of vital product data.
+func serialInVPD(data []byte) string {
+	const large, readOnly, end = 0x80, 0x90, 0x78
+	for len(data) >= 3 {
+		tag, n, head := data[0], int(data[0]&7), 1
+		if tag&large != 0 {
+			n, head = int(binary.LittleEndian.Uint16(data[1:])), 3
+		}
+		if tag == end || head+n > len(data) {
+			return ""
+		}
+		part := data[head : head+n]
+		for tag == readOnly && len(part) >= 3 && 3+int(part[2]) <= len(part) {
+			if string(part[:2]) == "SN" {
+				return strings.Trim(string(part[3:3+int(part[2])]), " \x00")
+			}
+			part = part[3+int(part[2]):]
+		}
+		data = data[head+n:]
+	}
+	return ""
+}
