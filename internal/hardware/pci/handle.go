@@ -77,7 +77,12 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if note, err = step(ctx, run); err != nil {
 		return "", err
 	}
-	return note, h.Check(ctx)
+	// An interface may take a moment to come after its driver.
+	return note, hardware.Poll(ctx, h.returns, func() (again bool, err error) {
+		err = h.Check(ctx)
+		f, ok := device.AsFault(err)
+		return ok && f.Code == device.CodeTargetBusy, err
+	})
 }
 
 // eraseByProgram has the operator's program erase the memory, or verify that. Of a model without memory
