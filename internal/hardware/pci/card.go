@@ -52,10 +52,10 @@ func (d *Driver) open(t hardware.Target, known device.Identity) (_ *card, err er
 	}
 	first := functions[0]
 	// The rules may refuse another device without saying that it is another one (F27).
-	switch {
-	case known.Vendor != "" && known.Vendor != first.Vendor:
+	if known.Vendor != "" && known.Vendor != first.Vendor {
 		return nil, hardware.Changed("vendor", address)
-	case known.Product != "" && known.Product != first.Product:
+	}
+	if known.Product != "" && known.Product != first.Product {
 		return nil, hardware.Changed("product", address)
 	}
 	c := &card{Driver: d, target: t}
@@ -93,16 +93,18 @@ func (d *Driver) modelFor(dev pci.Device) (device.Model, error) {
 
 // checkKind refuses what this driver does not clean.
 func checkKind(f pci.Device) error {
+	what := ""
 	switch {
 	case strings.HasPrefix(f.Class, storage):
-		return hardware.Invalid("the function at %s is storage (class %s): the drivers nvme and block erase storage and "+
-			"prove it", f.Address, f.Class)
+		what = "storage, which the drivers nvme and block erase and prove"
 	case strings.HasPrefix(f.Class, bridge):
-		return hardware.Invalid("the function at %s is a bridge (class %s), behind which other devices are", f.Address, f.Class)
+		what = "a bridge, behind which other devices are"
 	case f.Type == pci.Virtual:
-		return hardware.Invalid("%s is a virtual function; only whole devices are cleaned", f.Address)
+		what = "a virtual function; only whole devices are cleaned"
+	default:
+		return nil
 	}
-	return nil
+	return hardware.Invalid("the function at %s (class %s) is %s", f.Address, f.Class, what)
 }
 
 // find lists the functions of the device at address, that one first: those that the operator names,

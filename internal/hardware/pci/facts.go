@@ -62,6 +62,17 @@ func (c *card) facts(ctx context.Context) (all []fact, err error) {
 	return all, nil
 }
 
+// record gives the facts as an identity keeps them.
+func (c *card) record(ctx context.Context) (string, error) {
+	all, err := c.facts(ctx)
+	p := device.Properties{Facts: map[string]string{}}
+	for _, one := range all {
+		p.Facts[one.key] = one.value
+	}
+	text, failed := p.Text()
+	return text, errors.Join(err, failed)
+}
+
 // recordedFacts are the facts of the enrollment.
 func recordedFacts(enrolled device.Identity) (map[string]string, error) {
 	p, err := device.ParseProperties(enrolled.Properties)

@@ -101,12 +101,7 @@ func (h *handle) eraseByProgram(ctx context.Context, run hardware.StepRun) (stri
 }
 
 // Check proves that the device is the enrolled one and that nothing else uses it.
-func (h *handle) Check(ctx context.Context) error {
-	if err := h.checkIdentity(ctx, h.enrolled); err != nil {
-		return err
-	}
-	return h.checkFree(ctx, h.enrolled)
-}
+func (h *handle) Check(ctx context.Context) error { return h.check(ctx, h.enrolled) }
 
 // Size is the size of the memory that is a BAR, else 0.
 func (h *handle) Size() int64 { return h.model.Memory.Size }
