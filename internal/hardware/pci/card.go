@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
@@ -54,10 +52,10 @@ func (d *Driver) open(t hardware.Target, known device.Identity) (_ *card, err er
 	}
 	first := functions[0]
 	// The rules may refuse another device without saying that it is another one (F27).
-	switch {
-	case known.Vendor != "" && known.Vendor != first.Vendor:
+	if known.Vendor != "" && known.Vendor != first.Vendor {
 		return nil, hardware.Changed("vendor", address)
-	case known.Product != "" && known.Product != first.Product:
+	}
+	if known.Product != "" && known.Product != first.Product {
 		return nil, hardware.Changed("product", address)
 	}
 	c := &card{Driver: d, target: t}
@@ -95,16 +93,18 @@ func (d *Driver) modelFor(dev pci.Device) (device.Model, error) {
 
 // checkKind refuses what this driver does not clean.
 func checkKind(f pci.Device) error {
+	what := ""
 	switch {
 	case strings.HasPrefix(f.Class, storage):
-		return hardware.Invalid("the function at %s is storage (class %s): the drivers nvme and block erase storage and "+
-			"prove it", f.Address, f.Class)
+		what = "storage, which the drivers nvme and block erase and prove"
 	case strings.HasPrefix(f.Class, bridge):
-		return hardware.Invalid("the function at %s is a bridge (class %s), behind which other devices are", f.Address, f.Class)
+		what = "a bridge, behind which other devices are"
 	case f.Type == pci.Virtual:
-		return hardware.Invalid("%s is a virtual function; only whole devices are cleaned", f.Address)
+		what = "a virtual function; only whole devices are cleaned"
+	default:
+		return nil
 	}
-	return nil
+	return hardware.Invalid("the function at %s (class %s) is %s", f.Address, f.Class, what)
 }
 
 // find lists the functions of the device at address, that one first: those that the operator names,
@@ -114,34 +114,27 @@ func (d *Driver) find(address, named string) ([]pci.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := func(address string) (pci.Device, error) {
-		i := slices.IndexFunc(all, func(f pci.Device) bool { return f.Address == address })
-		if i < 0 {
-			return pci.Device{}, hardware.Missing("there is no PCI function at %s", address)
-		}
-		return all[i], nil
+	wanted := []string{address}
+	if named != "" {
+		wanted = append(wanted, strings.FieldsFunc(strings.ToLower(named), func(r rune) bool { return r == ',' || r == ' ' })...)
 	}
-	first, err := at(address)
-	if err != nil {
-		return nil, err
+	var functions []pci.Device
+	for _, at := range wanted {
+		i := slices.IndexFunc(all, func(f pci.Device) bool { return f.Address == at })
+		if i < 0 {
+			return nil, hardware.Missing("there is no PCI function at %s", at)
+		}
+		functions = append(functions, all[i])
 	}
 	if named == "" {
-		functions := together(all, first)
-		functions = slices.DeleteFunc(functions, func(f pci.Device) bool { return f.Address == address })
-		return append([]pci.Device{first}, functions...), nil
+		functions = append(functions, together(all, functions[0])...)
 	}
-	functions := []pci.Device{first}
-	for name := range strings.SplitSeq(strings.ToLower(named), ",") {
-		if name = strings.TrimSpace(name); name == address {
-			continue
-		}
-		f, err := at(name)
-		if err != nil {
-			return nil, err
-		}
-		functions = append(functions, f)
-	}
-	return functions, nil
+	seen := map[string]bool{}
+	return slices.DeleteFunc(functions, func(f pci.Device) bool {
+		again := seen[f.Address]
+		seen[f.Address] = true
+		return again
+	}), nil
 }
 
 // together gives the functions that a guest has together with one of them: those of its IOMMU group
@@ -162,12 +155,10 @@ func together(all []pci.Device, with pci.Device) (functions []pci.Device) {
 func (c *card) openConfigs() (err error) {
 	for i := range c.functions {
 		f := &c.functions[i]
-		f.config, err = os.Open(c.path(f, "config"))
-		switch {
-		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-			return hardware.Missing("cannot open the configuration of the PCI function at %s: %v", f.Address, err)
-		case err != nil:
-			return fmt.Errorf("open the configuration of the PCI function at %s: %w", f.Address, err)
+		if f.config, err = os.Open(c.path(f, "config")); host.IsTransient(err) {
+			return fmt.Errorf("open the configuration of %s: %w", f.Address, err)
+		} else if err != nil {
+			return hardware.Missing("the configuration of the PCI function at %s cannot be opened: %v", f.Address, plain(err))
 		}
 	}
 	return c.checkUnchanged()

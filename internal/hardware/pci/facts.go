@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -61,6 +62,17 @@ func (c *card) facts(ctx context.Context) (all []fact, err error) {
 	return all, nil
 }
 
+// record gives the facts as an identity keeps them.
+func (c *card) record(ctx context.Context) (string, error) {
+	all, err := c.facts(ctx)
+	p := device.Properties{Facts: map[string]string{}}
+	for _, one := range all {
+		p.Facts[one.key] = one.value
+	}
+	text, failed := p.Text()
+	return text, errors.Join(err, failed)
+}
+
 // recordedFacts are the facts of the enrollment.
 func recordedFacts(enrolled device.Identity) (map[string]string, error) {
 	p, err := device.ParseProperties(enrolled.Properties)
@@ -108,18 +120,28 @@ func (c *card) configurationFacts(_ context.Context, i int, f *function) ([]fact
 	return all, err
 }
 
-// romDigest is the digest of the expansion ROM.
+// romDigest is the digest of the expansion ROM. The kernel reads it only of a function that is enabled, as a
+// driver does.
 func (c *card) romDigest(f *function) (string, error) {
-	path := c.path(f, "rom")
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(c.path(f, "rom")); err != nil {
 		return "none", nil
 	}
-	if err := c.write(path, "1"); err != nil {
-		return "", hardware.IOFault("enable the expansion ROM", path, err)
+	names := []string{"enable", "rom"}
+	if f.Driver != "" {
+		names = names[1:]
 	}
-	content, err := os.ReadFile(path)
-	if off := c.write(path, "0"); off != nil {
-		return "", hardware.IOFault("disable the expansion ROM", path, off)
+	write := func(text string) (err error) {
+		for _, name := range names {
+			err = errors.Join(err, c.write(c.path(f, name), text))
+		}
+		return err
+	}
+	if err := write("1"); err != nil {
+		return "", hardware.IOFault("enable the expansion ROM of", f.Address, err)
+	}
+	content, err := os.ReadFile(c.path(f, "rom"))
+	if err := write("0"); err != nil {
+		return "", hardware.IOFault("disable the expansion ROM of", f.Address, err)
 	}
 	if err != nil {
 		return "unreadable", nil // the kernel finds no ROM behind the region

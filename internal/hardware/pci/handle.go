@@ -77,7 +77,12 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if note, err = step(ctx, run); err != nil {
 		return "", err
 	}
-	return note, h.Check(ctx)
+	// An interface may take a moment to come after its driver.
+	return note, hardware.Poll(ctx, h.returns, func() (again bool, err error) {
+		err = h.Check(ctx)
+		f, ok := device.AsFault(err)
+		return ok && f.Code == device.CodeTargetBusy, err
+	})
 }
 
 // eraseByProgram has the operator's program erase the memory, or verify that. Of a model without memory
@@ -96,12 +101,7 @@ func (h *handle) eraseByProgram(ctx context.Context, run hardware.StepRun) (stri
 }
 
 // Check proves that the device is the enrolled one and that nothing else uses it.
-func (h *handle) Check(ctx context.Context) error {
-	if err := h.checkIdentity(ctx, h.enrolled); err != nil {
-		return err
-	}
-	return h.checkFree(ctx, h.enrolled)
-}
+func (h *handle) Check(ctx context.Context) error { return h.check(ctx, h.enrolled) }
 
 // Size is the size of the memory that is a BAR, else 0.
 func (h *handle) Size() int64 { return h.model.Memory.Size }

@@ -15,29 +15,25 @@ import (
 	"burnish/internal/hardware"
 )
 
-// checkIdentity proves that the device is the enrolled one; of the zero identity it proves nothing.
-func (c *card) checkIdentity(ctx context.Context, enrolled device.Identity) error {
+// check proves that nothing else uses the device, and that it is the enrolled one; of the zero identity it
+// does not prove that.
+func (c *card) check(ctx context.Context, enrolled device.Identity) error {
 	if err := c.checkUnchanged(); err != nil {
 		return err
 	}
 	if enrolled == (device.Identity{}) {
-		return nil
+		return c.checkFree(ctx, enrolled)
 	}
 	now, err := c.identity(ctx, enrolled)
 	if err != nil {
 		return err
 	}
-	switch field := enrolled.Differs(now); field {
-	case "":
-		return nil
-	case "size", "capacity":
-		return hardware.Changed(field, fmt.Sprintf("the policy has %d bytes of memory for %s, %d when it was enrolled",
-			now.Size, c.target.Name, enrolled.Size))
-	case "serial":
-		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q instead of %q", now.Path, now.Serial, enrolled.Serial))
-	default:
-		return hardware.Changed(field, now.Path)
+	if field := enrolled.Differs(now); field != "" {
+		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and by the policy %d bytes of memory; "+
+			"enrolled were %q, %q and %d", now.Path, now.Serial, now.Subsystem, now.Size, enrolled.Serial, enrolled.Subsystem,
+			enrolled.Size))
 	}
+	return c.checkFree(ctx, enrolled)
 }
 
 // identity reads who the device is. What was recorded at the enrollment stays.

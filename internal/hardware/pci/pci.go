@@ -64,18 +64,8 @@ type Driver struct {
 // New returns the driver.
 func New(h Host) *Driver {
 	return &Driver{host: h, sys: "/sys", dev: "/dev", proc: "/proc", firmware: "/lib/firmware",
-		openGroup: hardware.OpenVFIO, write: writeFile, run: (*exec.Cmd).Run, returns: time.Minute}
-}
-
-// writeFile writes an attribute of sysfs, which exists.
-func writeFile(path, text string) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = file.WriteString(text)
-	return err
+		openGroup: hardware.OpenVFIO, run: (*exec.Cmd).Run, returns: time.Minute,
+		write: func(path, text string) error { return os.WriteFile(path, []byte(text), 0) }}
 }
 
 // Name is what `enroll --driver` takes.
@@ -91,10 +81,6 @@ const storage, bridge, network = "01", "06", "02"
 
 // Find lists the devices that device_spec matches; see hardware.Finder.
 func (d *Driver) Find(context.Context) ([]hardware.Found, error) {
-	specs, err := d.host.Specs()
-	if err != nil {
-		return nil, err
-	}
 	all, err := pci.Scan(d.devices())
 	if err != nil {
 		return nil, err
@@ -105,16 +91,15 @@ func (d *Driver) Find(context.Context) ([]hardware.Found, error) {
 		if base == storage || base == bridge || dev.Type == pci.Virtual || together(all, dev)[0].Address != dev.Address {
 			continue
 		}
-		entry, matches, err := specs.Match(dev)
+		entry, matches, err := d.match(dev)
 		if err != nil {
-			return nil, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
+			return nil, err
 		}
-		if !matches {
-			continue
+		if matches {
+			found = append(found, hardware.Found{Address: dev.Address, Type: kindOf(dev), Model: modelOf(dev),
+				OneTimeUse: entry.OneTimeUse(),
+				Digest:     fmt.Sprintf("%s %s %s %s", modelOf(dev), dev.Driver, dev.IOMMUGroup, entry.Tags())})
 		}
-		found = append(found, hardware.Found{Address: dev.Address, Type: kindOf(dev), Model: modelOf(dev),
-			OneTimeUse: entry.OneTimeUse(),
-			Digest:     fmt.Sprintf("%s %s %s %s", modelOf(dev), dev.Driver, dev.IOMMUGroup, entry.Tags())})
 	}
 	return found, nil
 }
@@ -131,23 +116,16 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer c.closeAndJoin(&err)
-	if err := c.checkIdentity(ctx, known); err != nil {
-		return hardware.Discovery{}, err
-	}
-	if err := c.checkFree(ctx, known); err != nil {
+	if err := c.check(ctx, known); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if err := c.checkMemory(); err != nil {
 		return hardware.Discovery{}, err
 	}
 	first := c.functions[0].Device
-	specs, err := d.host.Specs()
+	entry, _, err := d.match(first)
 	if err != nil {
 		return hardware.Discovery{}, err
-	}
-	entry, _, err := specs.Match(first)
-	if err != nil {
-		return hardware.Discovery{}, fmt.Errorf("match PCI device %s: %w", first.Address, err)
 	}
 	found = hardware.Discovery{Type: kindOf(first), LiveMigratable: entry.LiveMigratable(), Operation: device.Script,
 		Priorities: map[string]float64{stepReset: resetPriority}}
@@ -161,31 +139,30 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	if known == (device.Identity{}) {
-		all, err := c.facts(ctx)
-		if err != nil {
-			return hardware.Discovery{}, err
-		}
-		facts := map[string]string{}
-		for _, one := range all {
-			facts[one.key] = one.value
-		}
-		if found.Identity.Properties, err = (device.Properties{Facts: facts}).Text(); err != nil {
+		if found.Identity.Properties, err = c.record(ctx); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
 	now, err := c.firmwareOf(ctx, "")
-	if err != nil {
-		return hardware.Discovery{}, err
-	}
 	if known == (device.Identity{}) || now.running != "" && now.running == t.Reflashed {
 		found.Identity.Firmware = now.running
 	}
-	by := "serial " + found.Identity.Serial
-	if found.Identity.Serial == "" {
-		by = "no serial: known by its place"
+	by := cmp.Or(found.Identity.Serial, "none: known by its place")
+	found.Note = fmt.Sprintf("%s, %d functions, %s, serial %s", found.Identity.Model, len(c.functions), c.describeMemory(), by)
+	return found, err
+}
+
+// match finds the entry of device_spec for a function.
+func (d *Driver) match(dev pci.Device) (pci.Spec, bool, error) {
+	specs, err := d.host.Specs()
+	if err != nil {
+		return pci.Spec{}, false, err
 	}
-	found.Note = fmt.Sprintf("%s, %d functions, %s, %s", found.Identity.Model, len(c.functions), c.describeMemory(), by)
-	return found, nil
+	entry, matches, err := specs.Match(dev)
+	if err != nil {
+		return pci.Spec{}, false, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
+	}
+	return entry, matches, nil
 }
 
 // Open opens and locks the enrolled device, and proves that it is the enrolled one and that nothing
@@ -212,10 +189,9 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, err
 	}
 	if h.Size() > 0 && (t.Step == stepZero || t.Step == stepVerify) {
-		err = h.openMemory(ctx)
-	}
-	if err != nil {
-		return nil, err
+		if err := h.openMemory(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return h, nil
 }
