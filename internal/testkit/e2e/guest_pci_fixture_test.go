@@ -50,6 +50,7 @@ models:
   - {model: "1af4:1041", memory: none}
   - {model: "8086:10d3", memory: none, reset: "require bus"}
   - {model: "1af4:1044", memory: none}
+  - {model: "1af4:1000", memory: none}
 firmware:
   - {model: "1af4:1041", from: ["10.20.30"], to: "10.20.30", image: /srv/firmware, sha256: "%[1]x", rewrite: always}
   - {model: "1af4:1044", from: ["10.20.30"], to: "10.20.31", image: /srv/firmware, sha256: "%[1]x"}
@@ -100,10 +101,18 @@ func newPCIGuest(t *testing.T) pciGuest {
 	driver := guestDriver{
 		name: "pci", method: "pci",
 		env:   map[string]string{"BURNISH_DRIVERS": "block,pci", "BURNISH_POLICY": "/etc/burnish/policy.yaml"},
-		rules: `allow: {device_spec: [{vendor_id: "*", product_id: "*"}]}`,
+		rules: `
+allow:
+  device_spec:
+    - {vendor_id: "1af4", one_time_use: "yes"}
+    - {vendor_id: "1234", one_time_use: "yes"}
+    - {vendor_id: "8086", one_time_use: "yes"}
+    - {vendor_id: "1b36", one_time_use: "yes"}
+`,
 	}
 	g := pciGuest{bootGuest(t, s, driver, guest.Config{
 		Modules: []string{"psample", netdevsim}, Programs: tools,
+		Before: "for one in 7 8; do echo $one 1 >/sys/bus/netdevsim/new_device; done",
 		Cards: []guest.Card{
 			accelerator: {Port: guest.Soldered, Memory: filepath.Join(dir, "accelerator"), Size: pciMemory},
 			gpu:         {Port: guest.Soldered, Device: "bochs-display,vgamem=16M"},
@@ -121,27 +130,14 @@ func newPCIGuest(t *testing.T) pciGuest {
 			{Path: "/srv/firmware", Mode: 0o600, Text: pciFirmware},
 		},
 	})}
-	g.plug(t)
-	return g
-}
-
-// plug gives the cards their devlinks, which a boot takes away, and waits for the worker.
-func (g pciGuest) plug(t testing.TB) {
-	t.Helper()
-	g.shell(t, `echo "7 1" >/sys/bus/netdevsim/new_device && echo "8 1" >/sys/bus/netdevsim/new_device`)
 	g.awaitReady(t)
+	return g
 }
 
 // card is a device by its place in the configuration.
 func (g pciGuest) card(i int) Device {
 	card := g.Config.Cards[i]
 	return Device{Name: g.Site.Host + "_" + card.Address, Driver: g.driver.name, Path: card.Memory, Size: card.Size}
-}
-
-// enrollArgs is the command that enrolls a card.
-func (g pciGuest) enrollArgs(address string, flags ...string) []string {
-	return append(append([]string{"enroll", "--host", g.Site.Host, "--driver", g.driver.name, "--address", address,
-		"--one-time-use", "--provide"}, flags...), patiently()...)
 }
 
 // of runs a script in the guest in which $card is the card's folder.

@@ -38,6 +38,8 @@ type Config struct {
 	// Modules are kernel modules that are loaded at each boot, one after the other: by their names,
 	// or by the path of a file of this machine.
 	Modules []string
+	// Before is a script that each boot runs before the worker starts.
+	Before string
 	// Worker is a static program that starts with the guest, with Env and State as its
 	// BURNISH_STATE_DIR; a guest without a worker is a bare machine.
 	Worker string

@@ -64,6 +64,7 @@ func (p parts) writeImage(file string, config Config) error {
 		}
 		put("/init", 0o755, initScript)
 		put("/etc/modules", 0o644, []byte(list.String()))
+		put("/etc/before", 0o644, []byte(config.Before))
 		put("/etc/burnish/env", 0o600, environment(config.Env))
 		if config.InOrder {
 			put("/etc/in-order", 0o644, inOrder(config.Controllers))

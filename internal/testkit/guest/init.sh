@@ -35,6 +35,8 @@ if [ -e /etc/in-order ]; then
 	done </etc/in-order
 fi
 
+sh /etc/before || echo "guest: /etc/before failed"
+
 # The worker. One that was killed is started again, as an init system would do it: its exit
 # code is 128 and the signal's number. So is one that found no server, a few times: an emulated
 # machine on a busy host may take longer to reach the server than a worker waits.

@@ -59,13 +59,13 @@ func run(verb, path string, args ...string) error {
 			return err
 		}
 	}
-	part := make([]byte, chunk)
+	part := bytes.Repeat([]byte{value}, chunk)
 	for at := 0; at < len(memory); at += chunk {
 		if verb == "count" {
 			left += chunk - bytes.Count(memory[at:at+chunk], []byte{0})
 			continue
 		}
-		copy(memory[at:at+chunk], bytes.Repeat([]byte{value}, chunk))
+		copy(memory[at:], part)
 		if rate > 0 {
 			time.Sleep(chunk * time.Second / time.Duration(rate))
 		}
