@@ -172,6 +172,7 @@ func (h *fakeHost) nic(now settings) {
 	}
 	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": [{"cmode": "driverinit", `+
 		`"value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
+	h.program("devlink -j dev param show pci/", "", "Parameter name expected.") // as iproute2 answers
 	change("devlink dev param set pci/"+address+" name max_macs", "max_macs", 8)
 	show("devlink -j dev eswitch show", `{"dev": {"pci/`+address+`": {"mode": %q}}}`, "mode")
 	change("devlink dev eswitch set", "mode", 6)
