@@ -243,6 +243,13 @@ func TestASettingThatStaysIsAnOperators(t *testing.T) {
 	_, err := newSteps(t).run(opened, stepSecurity)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch).Message,
 		`0 eswitch mode: "switchdev" instead of "legacy"`)
+	delete(h.programs, "ethtool --show-priv-flags")
+	delete(h.programs, "ethtool -k")
+	delete(h.programs, "ethtool -l")
+	delete(h.programs, "ethtool")
+	_, err = newSteps(t).run(opened, stepSecurity)
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch).Message, "--set-priv-flags rx_cqe",
+		"what cannot be read any more is not taken for put back")
 	h.program("devlink dev eswitch set", "", "kernel answers: Invalid argument")
 	_, err = newSteps(t).run(opened, stepSecurity)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeCommandRefused).Message, "Invalid argument")
