@@ -127,7 +127,11 @@ func (m machine) programs(name string, d hardware.ProgramUser) {
 
 // find lists the devices that a driver finds by itself.
 func (m machine) find(name string, d hardware.Finder) {
-	if m.uid != 0 && m.settings.NVMeHelper == "" {
+	switch {
+	case m.uid == 0:
+	case name != "nvme":
+		m.Fail(name, "run burnish-worker as root on this host", "uid %d cannot read and change devices", m.uid)
+	case m.settings.NVMeHelper == "":
 		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER",
 			"uid %d cannot send commands to drives", m.uid)
 	}

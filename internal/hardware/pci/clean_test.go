@@ -1,17 +1,21 @@
 package pci
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -172,6 +176,7 @@ func (h *fakeHost) nic(now settings) {
 	}
 	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": [{"cmode": "driverinit", `+
 		`"value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
+	h.program("devlink -j dev param show pci/", "", "Parameter name expected.") // as iproute2 answers
 	change("devlink dev param set pci/"+address+" name max_macs", "max_macs", 8)
 	show("devlink -j dev eswitch show", `{"dev": {"pci/`+address+`": {"mode": %q}}}`, "mode")
 	change("devlink dev eswitch set", "mode", 6)
@@ -238,6 +243,13 @@ func TestASettingThatStaysIsAnOperators(t *testing.T) {
 	_, err := newSteps(t).run(opened, stepSecurity)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch).Message,
 		`0 eswitch mode: "switchdev" instead of "legacy"`)
+	delete(h.programs, "ethtool --show-priv-flags")
+	delete(h.programs, "ethtool -k")
+	delete(h.programs, "ethtool -l")
+	delete(h.programs, "ethtool")
+	_, err = newSteps(t).run(opened, stepSecurity)
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch).Message, "--set-priv-flags rx_cqe",
+		"what cannot be read any more is not taken for put back")
 	h.program("devlink dev eswitch set", "", "kernel answers: Invalid argument")
 	_, err = newSteps(t).run(opened, stepSecurity)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeCommandRefused).Message, "Invalid argument")
@@ -305,4 +317,43 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 			require.Equal(t, "accel", filepath.Base(driver), "it is bound as before")
 		})
 	}
+}
+
+// F32
+func TestNoStepChangesTheDeviceWithoutTheRightToWrite(t *testing.T) {
+	ended := errors.New("the lease has ended")
+	for _, step := range []string{stepSecurity, stepReflash, stepReset, stepProperties} {
+		t.Run(step, func(t *testing.T) {
+			h, _, known := nicInUse(t)
+			h.flashing(t, "1.0", "2.0")
+			h.image("firmware 2", "1.0", "2.0", "")
+			opened := h.openAs(known)
+			require.NoError(t, opened.detach(t.Context()))
+			h.wrote, h.ran = nil, nil
+			ctx := hardware.WithLease(t.Context(), func(context.Context) error { return ended })
+			_, err := newSteps(t).runIn(ctx, opened, step)
+			require.ErrorIs(t, err, ended)
+			require.Empty(t, h.wrote)
+			require.Empty(t, h.ran)
+		})
+	}
+}
+
+// An interface may take a moment to come after its driver: the end of a step waits for it.
+func TestTheEndOfAStepWaitsForInterfaces(t *testing.T) {
+	h, now, known := nicInUse(t)
+	now["ports"] = ""
+	opened := h.openAs(known)
+	h.returns = time.Minute
+	asked := 0
+	show := h.programs["ip -j addr show"]
+	h.programs["ip -j addr show"] = func(args []string) (string, string) {
+		if asked++; asked < 3 {
+			return "", `Device "eth0" does not exist.`
+		}
+		return show(args)
+	}
+	_, err := newSteps(t).run(opened, stepErase)
+	require.NoError(t, err)
+	require.Greater(t, asked, 2)
 }

@@ -85,7 +85,7 @@ func (c *card) devlinkFacts(ctx context.Context, i int, f *function) (all []fact
 	name := instance(f)
 	_, is, err := c.ask(ctx, &eswitch, "devlink", "-j", "dev", "eswitch", "show", name)
 	if err == nil && is != notInstalled {
-		_, is, err = c.ask(ctx, &params, "devlink", "-j", "dev", "param", "show", name)
+		_, is, err = c.ask(ctx, &params, "devlink", "-j", "dev", "param", "show") // of one device it wants a name
 	}
 	if err != nil || is == notInstalled {
 		return nil, err

@@ -33,6 +33,11 @@ func key(function int, words ...string) string {
 	return strconv.Itoa(function) + " " + strings.Join(words, " ")
 }
 
+// isSetting: the fact can be set, or is that what tells such facts is installed.
+func isSetting(key string) bool {
+	return slices.Contains([]string{"eswitch", "parameter", "interface", "mstconfig", "program"}, strings.Fields(key)[1])
+}
+
 // facts reads everything. The drivers must be bound as they were at the enrollment.
 func (c *card) facts(ctx context.Context) (all []fact, err error) {
 	if err := c.refresh(); err != nil {

@@ -296,6 +296,11 @@ func newSteps(t *testing.T) *cleanRun { return &cleanRun{t: t, saved: map[string
 
 func (s *cleanRun) run(h *handle, step string) (string, error) {
 	s.t.Helper()
+	return s.runIn(s.t.Context(), h, step)
+}
+
+func (s *cleanRun) runIn(ctx context.Context, h *handle, step string) (string, error) {
+	s.t.Helper()
 	run := hardware.StepRun{
 		Step: step, MayGoOn: func() error { return nil },
 		Progress: func(percent int, doing string) error {
@@ -319,5 +324,5 @@ func (s *cleanRun) run(h *handle, step string) (string, error) {
 	if s.args != "" {
 		run.Args = json.RawMessage(s.args)
 	}
-	return h.RunStep(s.t.Context(), run)
+	return h.RunStep(ctx, run)
 }

@@ -194,7 +194,10 @@ func (h *handle) flash(ctx context.Context, run hardware.StepRun, want image, no
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(file)) }()
-	if err := errors.Join(run.Progress(0, "writing firmware "+want.To), run.Reflash(want.To), begin()); err != nil {
+	if err := run.Progress(0, "writing firmware "+want.To); err != nil {
+		return err
+	}
+	if err := errors.Join(run.Reflash(want.To), begin()); err != nil {
 		return err
 	}
 	command := []string{"devlink", "dev", "flash", instance(&h.functions[0]), "file", filepath.Base(file)}

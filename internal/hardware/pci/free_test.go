@@ -81,7 +81,7 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 		}, "another network namespace"},
 		"an interface that cannot be read": {nic, "020000", "mlx5_core", func(h *fakeHost) {
 			h.class(address, "net", "eth0", nil)
-			h.program("ip", "", "Device \"eth0\" does not exist. No such device")
+			h.program("ip", "", "Device \"eth0\" does not exist.")
 		}, "comes or goes"},
 		"the host's display":      {gpu, "030000", "", func(h *fakeHost) { h.file(node(address)+"boot_vga", "1\n") }, "is the display"},
 		"the host's console":      {gpu, "038000", "bochs-drm", func(h *fakeHost) { h.class(address, "graphics", "fb0", nil) }, "console"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,52 +58,35 @@ func (c *card) identity(ctx context.Context, known device.Identity) (device.Iden
 }
 
 // serial gives the serial of the device: the enrolled one if any source has it, else that of the first
-// source which has one. What the configuration space holds can be read at any time, the rest while a
-// driver is bound.
+// source which has one. The configuration space can be read at any time, the others while a driver is bound.
 func (c *card) serial(ctx context.Context, known device.Identity) (string, error) {
-	config, err := c.functions[0].configuration()
-	if err != nil {
-		return "", err
-	}
-	vital, err := c.vitalSerial(ctx)
-	if err != nil {
-		return "", err
-	}
-	always := serials(serialNumberCapability(config), vital)
-	if slices.Contains(always, known.Serial) {
-		return known.Serial, nil
-	}
-	mac, err := c.permanentMAC(ctx)
-	if err != nil {
-		return "", err
-	}
-	info, err := c.info(ctx)
-	if err != nil {
-		return "", err
-	}
-	found := append(always, serials(mac, info.Serial, info.Board)...)
-	switch enrolled := known != (device.Identity{}); {
-	case slices.Contains(found, known.Serial):
-		return known.Serial, nil
-	case enrolled && known.Serial == "" && len(always) == 0:
-		return "", nil // what a driver tells that was not bound at the enrollment
-	case enrolled && len(found) == 0:
-		return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",
-			c.functions[0].Address, c.functions[0].Driver, known.Serial)
-	case len(found) > 0:
-		return found[0], nil
-	}
-	return "", nil
-}
-
-// serials leaves out those that are none.
-func serials(all ...string) (found []string) {
-	for _, text := range all {
-		if text = hardware.CanonicalSerial(text); text != "" {
-			found = append(found, text)
+	another := ""
+	for i, source := range []func(context.Context) (string, error){c.serialNumber, c.vitalSerial, c.permanentMAC,
+		c.devlinkSerial} {
+		text, err := source(ctx)
+		if err != nil {
+			return "", err
+		}
+		text = hardware.CanonicalSerial(text)
+		switch always := i < 2; {
+		case text == "":
+		case text == known.Serial, known == (device.Identity{}):
+			return text, nil
+		case always || known.Serial != "": // else its driver was not bound at the enrollment
+			another = cmp.Or(another, text)
 		}
 	}
-	return found
+	if another == "" && known.Serial != "" {
+		return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",
+			c.functions[0].Address, c.functions[0].Driver, known.Serial)
+	}
+	return another, nil
+}
+
+// devlinkSerial is the serial that the device's driver tells.
+func (c *card) devlinkSerial(ctx context.Context) (string, error) {
+	info, err := c.info(ctx)
+	return cmp.Or(info.Serial, info.Board), err
 }
 
 // permanentMAC is the MAC that the hardware brought along, of a device with one interface; else "".
@@ -124,21 +106,21 @@ func (c *card) permanentMAC(ctx context.Context) (string, error) {
 	return is.Address, nil
 }
 
-// serialNumberCapability is the Device Serial Number, or "".
-func serialNumberCapability(config []byte) string {
+// serialNumber is the Device Serial Number, or "".
+func (c *card) serialNumber(context.Context) (string, error) {
+	config, err := c.functions[0].configuration()
+	if err != nil {
+		return "", err
+	}
 	at, ok := capabilities(config)["x0003"]
 	if !ok {
-		return ""
+		return "", nil
 	}
 	var bytes []string
 	for n := 11; n > 3; n-- {
 		bytes = append(bytes, fmt.Sprintf("%02x", config[at+n]))
 	}
-	number := strings.Join(bytes, "-")
-	if strings.Trim(number, "0-") == "" || strings.Trim(number, "f-") == "" {
-		return ""
-	}
-	return number
+	return strings.Join(bytes, "-"), nil
 }
 
 // vitalTimeout limits a read of the vital product data, which hangs on broken devices.

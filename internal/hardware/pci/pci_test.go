@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/testkit/suites/hardwaretest"
@@ -132,6 +134,31 @@ func TestMemoryIsErasedByTheProgramOfThePolicy(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, note, "nothing was erased", "no step claims what it did not see")
 	require.Empty(t, h.calls)
+}
+
+// The steps zero and verify work on the memory as on a disk: from the resume point on, and every byte.
+func TestMemoryIsZeroedFromTheResumePointAndReadBack(t *testing.T) {
+	h := newFakeHost(t)
+	h.add(address, "1af4:1110", "050000", "accel", 7)
+	known := h.enroll().Identity
+	do := func(step steps.Step, resume int64) (steps.Outcome, error) {
+		opened := h.openFor(step.Name, known)
+		defer func() { require.NoError(t, opened.Close()) }()
+		return step.Run(t.Context(), &steps.Work{Device: opened, Operation: device.Shred, Enrolled: known, Resume: resume,
+			Record: func(int64) error { return nil }})
+	}
+	_, err := do(steps.Zero(), 16<<10)
+	require.NoError(t, err)
+	_, err = do(steps.Verify(), 0)
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeVerifyFailed).Message, "at byte 0:")
+	memory := h.read(node(address) + "resource2")
+	require.Equal(t, strings.Repeat("t", 16<<10)+strings.Repeat("\x00", 48<<10), memory)
+	_, err = do(steps.Zero(), 0)
+	require.NoError(t, err)
+	outcome, err := do(steps.Verify(), 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<10, outcome.Held, "under one hold")
+	require.Equal(t, "pci", h.openFor("", known).Method())
 }
 
 // While the memory is written and read, no driver has the device.

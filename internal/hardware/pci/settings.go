@@ -69,14 +69,14 @@ func (h *handle) putBack(ctx context.Context, run hardware.StepRun) (put []strin
 			return nil, nil, err
 		}
 		left, _ = differences(recorded, now)
-		left = slices.DeleteFunc(left, func(d difference) bool { return d.set == nil })
+		left = slices.DeleteFunc(left, func(d difference) bool { return !isSetting(d.key) })
 		if len(left) == 0 {
 			break
 		}
 		reload := map[string]bool{}
 		for _, d := range left {
-			if d.was == "" {
-				continue // it was not there
+			if d.set == nil || d.was == "" {
+				continue // it is not there any more, or was not
 			}
 			if err := run.MayGoOn(); err != nil {
 				return nil, nil, err

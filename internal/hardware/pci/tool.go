@@ -32,7 +32,8 @@ const (
 )
 
 // absent is what programs say of what is not there. Any other words are a fault.
-var absent = regexp.MustCompile(`(?i)not supported|no such device|no data available|no such file`)
+var absent = regexp.MustCompile(`(?i)not supported|no such device|no data available|no such file|does not exist|` +
+	`no private flags|failed to connect to devlink`)
 
 // ask runs a program that only reads. It gives what it printed, which is JSON where into is not nil.
 func (d *Driver) ask(ctx context.Context, into any, name string, args ...string) (string, reply, error) {
