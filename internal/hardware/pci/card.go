@@ -116,7 +116,7 @@ func (d *Driver) find(address, named string) ([]pci.Device, error) {
 	}
 	wanted := []string{address}
 	if named != "" {
-		wanted = append(wanted, strings.FieldsFunc(strings.ToLower(named), func(r rune) bool { return r == ',' || r == ' ' })...)
+		wanted = append(wanted, strings.Fields(strings.ReplaceAll(strings.ToLower(named), ",", " "))...)
 	}
 	var functions []pci.Device
 	for _, at := range wanted {

@@ -65,15 +65,17 @@ func TestAnotherDeviceInTheSlotIsRefused(t *testing.T) {
 	h.add(address, "1af4:1110", "050000", "", 7)
 	known := h.enroll().Identity
 	h.add(address, "1af4:1110", "050000", "", 8)
-	h.fails(known, device.CodeSerialMismatch)
+	_ = h.fails(known, device.CodeSerialMismatch)
 	h.add(address, "1af4:1050", "050000", "", 7)
-	h.fails(known, device.CodeIdentityChanged)
+	_ = h.fails(known, device.CodeIdentityChanged)
 	h.add(address, "1af4:1110", "050000", "", 7)
 	opened := h.openFor(stepVerify, known)
 	h.file(node(address)+"config", string(configSpace("1af4:1050", 7)))
-	require.Contains(t, hardwaretest.RequireFault(t, opened.Flush(t.Context()), device.CodeIdentityChanged).Message, "1af4:1050")
+	fault := hardwaretest.RequireFault(t, opened.Flush(t.Context()), device.CodeIdentityChanged)
+	require.Contains(t, fault.Message, "1af4:1050")
 	h.file(node(address)+"config", strings.Repeat("\xff", 4096))
-	require.Contains(t, hardwaretest.RequireFault(t, opened.Check(t.Context()), device.CodeTargetMissing).Message, "left the bus")
+	fault = hardwaretest.RequireFault(t, opened.Check(t.Context()), device.CodeTargetMissing)
+	require.Contains(t, fault.Message, "left the bus")
 }
 
 func TestTheStrongestResetThatIsSafe(t *testing.T) {
@@ -149,7 +151,7 @@ func TestAResetThatFailsIsAnOperators(t *testing.T) {
 
 // versions has devlink tell a device's firmware.
 func (h *fakeHost) versions(running, stored string) {
-	h.program("devlink -j dev info", fmt.Sprintf(`{"info": {"pci/%s": {"driver": "x", "serial_number": "MT1", "versions": `+
+	h.program("devlink -j dev info", fmt.Sprintf(`{"info": {"pci/%s": {"serial_number": "MT1", "versions": `+
 		`{"running": {"fw.mgmt": %q}, "stored": {"fw.mgmt": %q}}}}}`, address, running, stored), "")
 }
 
@@ -174,13 +176,14 @@ func (h *fakeHost) nic(now settings) {
 			return "", ""
 		}
 	}
-	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": [{"cmode": "driverinit", `+
-		`"value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
+	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": `+
+		`[{"cmode": "driverinit", "value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
 	h.program("devlink -j dev param show pci/", "", "Parameter name expected.") // as iproute2 answers
 	change("devlink dev param set pci/"+address+" name max_macs", "max_macs", 8)
 	show("devlink -j dev eswitch show", `{"dev": {"pci/`+address+`": {"mode": %q}}}`, "mode")
 	change("devlink dev eswitch set", "mode", 6)
-	show("devlink -j port show", `{"port": {"pci/`+address+`/0": {"type": "eth", "netdev": "eth0", "flavour": "physical"}%s}}`, "ports")
+	show("devlink -j port show",
+		`{"port": {"pci/`+address+`/0": {"type": "eth", "netdev": "eth0", "flavour": "physical"}%s}}`, "ports")
 	h.programs["devlink port del"] = func([]string) (string, string) { now["ports"] = ""; return "", "" }
 	h.program("devlink dev reload", "", "")
 	show("ip -j addr show", `[{"flags": ["BROADCAST"], "address": %q}]`, "mac")
@@ -192,7 +195,8 @@ func (h *fakeHost) nic(now settings) {
 	show("ethtool -l", "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t8\nCurrent hardware settings:\n"+
 		"RX:\t\tn/a\nCombined:\t%s\n", "queues")
 	change("ethtool -L", "queues", 4)
-	show("mstconfig -d", "Device #1:\n\nConfigurations:      Next Boot\n   NUM_OF_VFS     %s\n   SRIOV_EN     True(1)\n", "vfs")
+	show("mstconfig -d",
+		"Device #1:\n\nConfigurations:      Next Boot\n   NUM_OF_VFS     %s\n   SRIOV_EN     True(1)\n", "vfs")
 	h.programs["mstconfig -y -d"] = func(args []string) (string, string) {
 		_, now["vfs"], _ = strings.Cut(args[5], "=")
 		return "", ""
@@ -211,8 +215,8 @@ func nicInUse(t *testing.T) (h *fakeHost, now settings, known device.Identity) {
 	now = nicSettings()
 	h.nic(now)
 	known = h.enroll().Identity
-	for name, value := range map[string]string{"max_macs": "16", "mode": "switchdev", "mac": "02:00:00:00:00:66", "flag": "on",
-		"feature": "off", "queues": "1", "vfs": "127",
+	for name, value := range map[string]string{"max_macs": "16", "mode": "switchdev", "mac": "02:00:00:00:00:66",
+		"flag": "on", "feature": "off", "queues": "1", "vfs": "127",
 		"ports": `, "pci/` + address + `/32768": {"type": "eth", "netdev": "eth0", "flavour": "pcisf"}`} {
 		now[name] = value
 	}
@@ -248,7 +252,8 @@ func TestASettingThatStaysIsAnOperators(t *testing.T) {
 	delete(h.programs, "ethtool -l")
 	delete(h.programs, "ethtool")
 	_, err = newSteps(t).run(opened, stepSecurity)
-	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch).Message, "--set-priv-flags rx_cqe",
+	fault := hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch)
+	require.Contains(t, fault.Message, "--set-priv-flags rx_cqe",
 		"what cannot be read any more is not taken for put back")
 	h.program("devlink dev eswitch set", "", "kernel answers: Invalid argument")
 	_, err = newSteps(t).run(opened, stepSecurity)

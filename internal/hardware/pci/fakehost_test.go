@@ -72,7 +72,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 	h.firmware = h.root + "/firmware"
 	h.returns = 50 * time.Millisecond
 	h.Driver.write, h.Driver.run = h.writeSysfs, h.runProgram
-	for _, dir := range []string{"sys/bus/pci/devices", "sys/bus/pci/drivers", "sys/class/net", "dev/vfio", "proc", "firmware"} {
+	for _, dir := range strings.Fields("sys/bus/pci/devices sys/bus/pci/drivers sys/class/net dev/vfio proc firmware") {
 		require.NoError(t, os.MkdirAll(filepath.Join(h.root, dir), 0o755))
 	}
 	h.file("sys/bus/pci/drivers_probe", "")
@@ -237,8 +237,8 @@ func (h *fakeHost) Allowed(name string) error {
 	return nil
 }
 
-func (h *fakeHost) Call(_ context.Context, name, verb string, _ hardware.Target, dev pci.Device, config *os.File, _ string,
-	_ func() error) (string, error) {
+func (h *fakeHost) Call(_ context.Context, name, verb string, _ hardware.Target, dev pci.Device, config *os.File,
+	_ string, _ func() error) (string, error) {
 	if config == nil {
 		return "", errors.New("no lock")
 	}
@@ -289,7 +289,6 @@ type cleanRun struct {
 	progress []string
 	flashed  []string
 	args     string
-	target   hardware.Target
 }
 
 func newSteps(t *testing.T) *cleanRun { return &cleanRun{t: t, saved: map[string]string{}} }

@@ -188,7 +188,8 @@ func (h *handle) component(ctx context.Context, want image) (firmware, error) {
 
 // flash has the kernel, or mstflint, write the image. begin is called directly before. Nothing interrupts
 // it: if this worker dies, the program holds the device's fence until it has ended.
-func (h *handle) flash(ctx context.Context, run hardware.StepRun, want image, now firmware, begin func() error) (err error) {
+func (h *handle) flash(ctx context.Context, run hardware.StepRun, want image, now firmware,
+	begin func() error) (err error) {
 	file, err := h.place(want)
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 // image makes a firmware image, and the policy for it.
 func (h *fakeHost) image(text, from, to, rewrite string) (path string) {
 	path = h.file("image.bin", text)
-	h.images = fmt.Sprintf(`{"components": [{"from": [%q], "to": %q, "image": %q, "sha256": "%x", "rewrite": %q}]}`, from, to,
-		path, sha256.Sum256([]byte(text)), rewrite)
+	h.images = fmt.Sprintf(`{"components": [{"from": [%q], "to": %q, "image": %q, "sha256": "%x", "rewrite": %q}]}`,
+		from, to, path, sha256.Sum256([]byte(text)), rewrite)
 	return path
 }
 
@@ -119,8 +119,8 @@ func TestFirmwareAfterACrash(t *testing.T) {
 			h, opened, flashed := flashable(t, "1.0", "2.0", "")
 			h.versions("1.0", "2.0")
 			s := newSteps(t)
-			s.saved["pci_firmware "] = fmt.Sprintf(`{"sha256": "%x", "from": "1.0", "ended": %v}`, sha256.Sum256([]byte("firmware 2")),
-				tt.ended)
+			s.saved["pci_firmware "] = fmt.Sprintf(`{"sha256": "%x", "from": "1.0", "ended": %v}`,
+				sha256.Sum256([]byte("firmware 2")), tt.ended)
 			note, err := s.run(opened, stepReflash)
 			require.NoError(t, err)
 			require.Contains(t, note, "firmware 2.0 written over 1.0")
@@ -194,7 +194,7 @@ func TestFirmwareByMstflint(t *testing.T) {
 	h.add(address, "15b3:1017", "020000", "", 7)
 	running := "1.0"
 	h.programs["mstflint -d "+address+" q"] = func([]string) (string, string) {
-		return "Image type:            FS4\nFW Version:            2.0\nFW Version(Running):   " + running + "\nPSID:  MT_1\n", ""
+		return "Image type:       FS4\nFW Version:       2.0\nFW Version(Running):   " + running + "\nPSID:  MT_1\n", ""
 	}
 	burned := ""
 	h.programs["mstflint -d "+address+" -i"] = func(args []string) (string, string) {

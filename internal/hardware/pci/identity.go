@@ -28,9 +28,9 @@ func (c *card) check(ctx context.Context, enrolled device.Identity) error {
 		return err
 	}
 	if field := enrolled.Differs(now); field != "" {
-		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and by the policy %d bytes of memory; "+
-			"enrolled were %q, %q and %d", now.Path, now.Serial, now.Subsystem, now.Size, enrolled.Serial, enrolled.Subsystem,
-			enrolled.Size))
+		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and %d bytes of memory by the "+
+			"policy; enrolled were %q, %q and %d", now.Path, now.Serial, now.Subsystem, now.Size, enrolled.Serial,
+			enrolled.Subsystem, enrolled.Size))
 	}
 	return c.checkFree(ctx, enrolled)
 }
@@ -139,7 +139,7 @@ func (c *card) vitalSerial(ctx context.Context) (string, error) {
 	case data := <-read:
 		return serialInVPD(data), nil
 	case <-timer.C:
-		return "", hardware.Busy("the vital product data of %s cannot be read within %s", c.functions[0].Address, vitalTimeout)
+		return "", hardware.Busy("the vital product data of %s is not read within %s", c.functions[0].Address, vitalTimeout)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}

@@ -148,7 +148,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		found.Identity.Firmware = now.running
 	}
 	by := cmp.Or(found.Identity.Serial, "none: known by its place")
-	found.Note = fmt.Sprintf("%s, %d functions, %s, serial %s", found.Identity.Model, len(c.functions), c.describeMemory(), by)
+	found.Note = fmt.Sprintf("%s, %d functions, %s, serial %s", modelOf(first), len(c.functions), c.describeMemory(), by)
 	return found, err
 }
 

@@ -89,7 +89,7 @@ func TestAModelWithoutAnEntryDoesNotBecomeAvailable(t *testing.T) {
 	h = newFakeHost(t)
 	h.host.Models[2].Memory.Script = "other"
 	h.add(address, "1af4:1050", "030000", "", 7)
-	h.fails(device.Identity{}, device.CodeNotAllowed)
+	_ = h.fails(device.Identity{}, device.CodeNotAllowed)
 }
 
 func TestTheStepsOfADevice(t *testing.T) {
@@ -101,8 +101,8 @@ func TestTheStepsOfADevice(t *testing.T) {
 	}{
 		{"1af4:1110", "bus", "", device.Shred, 64 << 10, []string{stepSecurity, stepProperties, stepReset}},
 		{"1af4:1050", "", "", device.Script, 0, []string{stepSecurity, stepProperties, stepErase, stepVerify}},
-		{"15b3:1017", "flr", `{}`, device.Script, 0, []string{stepSecurity, stepProperties, stepErase, stepVerify, stepReflash,
-			stepVerifyFirmware, stepReset}},
+		{"15b3:1017", "flr", `{}`, device.Script, 0,
+			[]string{stepSecurity, stepProperties, stepErase, stepVerify, stepReflash, stepVerifyFirmware, stepReset}},
 	} {
 		h := newFakeHost(t)
 		h.add(address, tt.ids, "050000", "", 7)

@@ -94,13 +94,13 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 }
 
 // step runs a verb that is a step, and gives its note for the record.
-func (c *pciDevice) step(ctx context.Context, verb string, identity device.Identity, mayGoOn func() error) (string, error) {
+func (c *pciDevice) step(ctx context.Context, verb string, identity device.Identity,
+	mayGoOn func() error) (note string, err error) {
 	line, sum, err := c.call(ctx, verb, identity, mayGoOn)
 	if err != nil {
 		return "", err
 	}
-	note, err := parseStepReply(line)
-	if err != nil {
+	if note, err = parseStepReply(line); err != nil {
 		return "", c.badAnswer(verb, err)
 	}
 	if note != "" {
