@@ -19,22 +19,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The cards of a guest whose tenants are given PCI functions, by their place in its
-// configuration.
-const (
-	accelerator = iota // its memory is a file of this machine, which is the witness
-	gpu
-	nic // its devlink is netdevsim's
-	// noReset is a card whose kernel cannot reset it by its bus.
-	noReset
-	// noReturn is a second accelerator, which its slot's power removes for good.
-	noReturn
-	// noUpdate takes each firmware, and reports the version that it had.
-	noUpdate
-	// display is the host's own.
-	display
-)
-
 // pciMemory is the size of the memory of an accelerator and of the GPU.
 const pciMemory = 16 * MiB
 
@@ -59,8 +43,8 @@ firmware:
 // devlinkOf gives two cards a devlink: the kernel has none without hardware but netdevsim's,
 // whose devices have no PCI address.
 const devlinkOf = `#!/bin/sh
-to='s,pci/0000:03:00.0,netdevsim/netdevsim7,g;s,pci/0000:06:00.0,netdevsim/netdevsim8,g'
-from='s,netdevsim/netdevsim7,pci/0000:03:00.0,g;s,netdevsim/netdevsim8,pci/0000:06:00.0,g'
+to='s,pci/0000:01:00.0,netdevsim/netdevsim7,g;s,pci/0000:02:00.0,netdevsim/netdevsim8,g'
+from='s,netdevsim/netdevsim7,pci/0000:01:00.0,g;s,netdevsim/netdevsim8,pci/0000:02:00.0,g'
 echo "$*" >>/tmp/devlink.log
 case "$*" in
 *flash*) exec /usr/sbin/devlink.real $(echo "$*" | sed "$to") ;;
@@ -69,13 +53,51 @@ set -o pipefail
 /usr/sbin/devlink.real $(echo "$*" | sed "$to") | sed "$from"
 `
 
-// pciGuest is that guest. Everything that it has is allowed in host.yaml, also what is the host's
-// own.
+// pciGuest is a guest whose tenants are given its cards. Everything that it has is allowed in
+// host.yaml, also what is the host's own.
 type pciGuest struct{ *guestSite }
 
-func newPCIGuest(t *testing.T) pciGuest {
+func newPCIGuest(t *testing.T, config guest.Config) pciGuest {
 	t.Helper()
 	requireGuest(t)
+	s := newSite(t)
+	s.Host = "guest1"
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(policy, []byte(pciPolicy), 0o600))
+	s.Run(t, "control", "BURNISH_POLICY="+policy)
+	driver := guestDriver{
+		name: "pci", method: "pci",
+		env: map[string]string{"BURNISH_DRIVERS": "block,pci", "BURNISH_POLICY": "/etc/burnish/policy.yaml"},
+		rules: `
+allow:
+  device_spec:
+    - {vendor_id: "1af4", one_time_use: "yes"}
+    - {vendor_id: "1234", one_time_use: "yes"}
+    - {vendor_id: "8086", one_time_use: "yes"}
+    - {vendor_id: "1b36", one_time_use: "yes"}
+`,
+	}
+	config.Files = append(config.Files, barTool(t),
+		guest.File{Path: "/etc/burnish/policy.yaml", Mode: 0o600, Text: []byte(pciPolicy)},
+		guest.File{Path: "/srv/firmware", Mode: 0o600, Text: pciFirmware})
+	g := pciGuest{bootGuest(t, s, driver, config)}
+	g.awaitReady(t)
+	return g
+}
+
+// provide has each of the first cards cleaned, which the worker finds by itself.
+func (g pciGuest) provide(t *testing.T, cards int) {
+	t.Helper()
+	for i := range cards {
+		g.AwaitState(t, g.card(i).Name, guestWithin, device.Manageable)
+		g.Must(t, "provide", g.card(i).Name)
+	}
+}
+
+// withDevlink is the configuration of a guest with netdevsim, and with the programs that know
+// settings of cards.
+func withDevlink(t *testing.T, cards ...guest.Card) guest.Config {
+	t.Helper()
 	netdevsim, err := guest.Netdevsim()
 	if err != nil {
 		t.Skipf("no netdevsim: run deploy/setup-test.sh: %v", err)
@@ -88,50 +110,16 @@ func newPCIGuest(t *testing.T) pciGuest {
 		}
 		tools = append(tools, path)
 	}
-	devlink := tools[0]
-	tool, err := os.ReadFile(devlink)
+	devlink, err := os.ReadFile(tools[0])
 	require.NoError(t, err)
-
-	s := newSite(t)
-	s.Host = "guest1"
-	dir := t.TempDir()
-	policy := filepath.Join(dir, "policy.yaml")
-	require.NoError(t, os.WriteFile(policy, []byte(pciPolicy), 0o600))
-	s.Run(t, "control", "BURNISH_POLICY="+policy)
-	driver := guestDriver{
-		name: "pci", method: "pci",
-		env:   map[string]string{"BURNISH_DRIVERS": "block,pci", "BURNISH_POLICY": "/etc/burnish/policy.yaml"},
-		rules: `
-allow:
-  device_spec:
-    - {vendor_id: "1af4", one_time_use: "yes"}
-    - {vendor_id: "1234", one_time_use: "yes"}
-    - {vendor_id: "8086", one_time_use: "yes"}
-    - {vendor_id: "1b36", one_time_use: "yes"}
-`,
-	}
-	g := pciGuest{bootGuest(t, s, driver, guest.Config{
-		Modules: []string{"psample", netdevsim}, Programs: tools,
+	return guest.Config{
+		Cards: cards, Modules: []string{"psample", netdevsim}, Programs: tools,
 		Before: "for one in 7 8; do echo $one 1 >/sys/bus/netdevsim/new_device; done",
-		Cards: []guest.Card{
-			accelerator: {Port: guest.Soldered, Memory: filepath.Join(dir, "accelerator"), Size: pciMemory},
-			gpu:         {Port: guest.Soldered, Device: "bochs-display,vgamem=16M"},
-			nic:         {Port: guest.Soldered, Device: "virtio-net-pci,romfile=,mac=52:54:00:00:00:03"},
-			noReset:     {Port: guest.Soldered, Device: "e1000e,romfile=,mac=52:54:00:00:00:04"},
-			noReturn:    {Port: guest.Pluggable, Memory: filepath.Join(dir, "gone"), Size: pciMemory},
-			noUpdate:    {Port: guest.Soldered, Device: "virtio-rng-pci"},
-			display:     {Device: "VGA,romfile="},
-		},
 		Files: []guest.File{
-			barTool(t),
-			{Path: "/usr/sbin/devlink.real", Mode: 0o755, Text: tool},
-			{Path: devlink, Mode: 0o755, Text: []byte(devlinkOf)},
-			{Path: "/etc/burnish/policy.yaml", Mode: 0o600, Text: []byte(pciPolicy)},
-			{Path: "/srv/firmware", Mode: 0o600, Text: pciFirmware},
+			{Path: "/usr/sbin/devlink.real", Mode: 0o755, Text: devlink},
+			{Path: tools[0], Mode: 0o755, Text: []byte(devlinkOf)},
 		},
-	})}
-	g.awaitReady(t)
-	return g
+	}
 }
 
 // card is a device by its place in the configuration.
@@ -211,11 +199,22 @@ func (g pciGuest) withheld(t testing.TB, i int, code device.Code) contract.Devic
 	return v
 }
 
-// killAt kills the worker as soon as its journal shows that this step of a card works. The loop
-// starts no process, so that it is quick.
+// killAt kills the worker as soon as its journal shows that this step of a card works. verify may
+// follow zero without an entry of its own. The loop starts no process, so that it is quick.
 func (g pciGuest) killAt(t testing.TB, i int, step string) {
 	t.Helper()
-	g.shell(t, `at() { read -r entry <%s; case $entry in *'"step":"%s"'*'"working":true'*) ;; *) return 1 ;; esac }
-until at; do :; done
-kill -9 $(pidof burnish-worker)`, path.Join(guest.State, "journal", g.card(i).Name+".json"), step)
+	shows := `'"step":"` + step + `"'*'"working":true'`
+	if step == "verify" {
+		shows += `*|*'"step":"zero"'*'"done":true'`
+	}
+	g.shell(t, `journal=%s
+at() { read -r entry <$journal; case $entry in *%s*) ;; *) return 1 ;; esac }
+up() { read -r up rest </proc/uptime; up=${up%%.*}; }
+up
+end=$((up + 240))
+until at; do
+	up
+	[ $up -lt $end ] || { cat $journal; exit 1; }
+done
+kill -9 $(pidof burnish-worker)`, path.Join(guest.State, "journal", g.card(i).Name+".json"), shows)
 }
