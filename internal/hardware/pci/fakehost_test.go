@@ -72,7 +72,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 	h.firmware = h.root + "/firmware"
 	h.returns = 50 * time.Millisecond
 	h.Driver.write, h.Driver.run = h.writeSysfs, h.runProgram
-	for _, dir := range strings.Fields("sys/bus/pci/devices sys/bus/pci/drivers sys/class/net dev/vfio proc firmware") {
+	for _, dir := range strings.Fields("sys/bus/pci/devices sys/bus/pci/drivers sys/class/net dev/vfio proc") {
 		require.NoError(t, os.MkdirAll(filepath.Join(h.root, dir), 0o755))
 	}
 	h.file("sys/bus/pci/drivers_probe", "")

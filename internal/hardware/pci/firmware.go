@@ -251,6 +251,9 @@ func (h *handle) place(want image) (path string, err error) {
 	if set, err := os.ReadFile(filepath.Join(h.sys, "module/firmware_class/parameters/path")); err == nil {
 		folder = cmp.Or(strings.TrimSpace(string(set)), folder)
 	}
+	if err := os.MkdirAll(folder, 0o755); err != nil { // a host without firmware has none
+		return "", hardware.IOFault("create", folder, err)
+	}
 	path = filepath.Join(folder, fmt.Sprintf("burnish-%s-%.12s.bin", h.functions[0].Address, want.SHA256))
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", hardware.IOFault("remove an older", path, err)

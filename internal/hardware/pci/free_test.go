@@ -137,11 +137,15 @@ func TestAProcessThatHasTheMemoryOrANodeIsFound(t *testing.T) {
 	h := newFakeHost(t)
 	h.proc = "/proc"
 	h.add(address, "1af4:1110", "050000", "accel", 7)
-	h.class(address, "accel", "accel0", map[string]string{"dev": "1:7\n"}) // /dev/full
+	terminal := terminal(t)
+	var stat unix.Stat_t
+	require.NoError(t, unix.Stat(terminal, &stat))
+	h.class(address, "accel", "accel0", map[string]string{"dev": fmt.Sprintf("%d:%d\n", unix.Major(stat.Rdev),
+		unix.Minor(stat.Rdev))})
 	known := h.enroll().Identity
-	for name, path := range map[string]string{"memory": h.root + "/" + node(address) + "resource2", "node": "/dev/full"} {
+	for name, path := range map[string]string{"memory": h.root + "/" + node(address) + "resource2", "node": terminal} {
 		t.Run(name, func(t *testing.T) {
-			file, err := os.OpenFile(path, os.O_RDWR, 0)
+			file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
 			require.NoError(t, err)
 			_, err = h.Discover(t.Context(), h.target(), known)
 			require.NoError(t, err, "this worker itself")
@@ -155,4 +159,16 @@ func TestAProcessThatHasTheMemoryOrANodeIsFound(t *testing.T) {
 			require.Error(t, holder.Wait())
 		})
 	}
+}
+
+// terminal is a node that nobody else has.
+func terminal(t *testing.T) (path string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, master.Close()) })
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	return fmt.Sprintf("/dev/pts/%d", number)
 }
