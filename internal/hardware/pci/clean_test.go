@@ -69,6 +69,9 @@ func TestAnotherDeviceInTheSlotIsRefused(t *testing.T) {
 	h.add(address, "1af4:1050", "050000", "", 7)
 	_ = h.fails(known, device.CodeIdentityChanged)
 	h.add(address, "1af4:1110", "050000", "", 7)
+	h.memory(address, 128<<10) // of which the policy's size would be erased
+	_ = h.fails(known, device.CodeIdentityChanged)
+	h.add(address, "1af4:1110", "050000", "", 7)
 	opened := h.openFor(stepVerify, known)
 	h.file(node(address)+"config", string(configSpace("1af4:1050", 7)))
 	fault := hardwaretest.RequireFault(t, opened.Flush(t.Context()), device.CodeIdentityChanged)

@@ -29,8 +29,8 @@ func (c *card) check(ctx context.Context, enrolled device.Identity) error {
 	}
 	if field := enrolled.Differs(now); field != "" {
 		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and %d bytes of memory by the "+
-			"policy; enrolled were %q, %q and %d", now.Path, now.Serial, now.Subsystem, now.Size, enrolled.Serial,
-			enrolled.Subsystem, enrolled.Size))
+			"policy, %d in all BARs; enrolled were %q, %q, %d and %d", now.Path, now.Serial, now.Subsystem, now.Size,
+			now.Capacity, enrolled.Serial, enrolled.Subsystem, enrolled.Size, enrolled.Capacity))
 	}
 	return c.checkFree(ctx, enrolled)
 }
@@ -39,17 +39,25 @@ func (c *card) check(ctx context.Context, enrolled device.Identity) error {
 func (c *card) identity(ctx context.Context, known device.Identity) (device.Identity, error) {
 	first := &c.functions[0]
 	var functions []string
+	capacity := int64(0) // of all BARs: a card of the same model with more memory is another one
 	for i := range c.functions {
 		config, err := c.functions[i].configuration()
 		if err != nil {
 			return device.Identity{}, err
+		}
+		regions, err := c.regions(&c.functions[i])
+		if err != nil {
+			return device.Identity{}, err
+		}
+		for _, bar := range regions[:min(len(regions), 6)] {
+			capacity += int64(bar.size)
 		}
 		functions = append(functions, fmt.Sprintf("%s %04x:%04x rev %02x", modelOf(c.functions[i].Device),
 			binary.LittleEndian.Uint16(config[0x2c:]), binary.LittleEndian.Uint16(config[0x2e:]), config[0x08]))
 	}
 	id := device.Identity{
 		Vendor: first.Vendor, Product: first.Product, Model: modelOf(first.Device), Path: first.Address,
-		Subsystem: strings.Join(functions, "; "), Size: c.model.Memory.Size, Capacity: c.model.Memory.Size,
+		Subsystem: strings.Join(functions, "; "), Size: c.model.Memory.Size, Capacity: capacity,
 		Properties: known.Properties, Firmware: known.Firmware, MAC: cmp.Or(first.MAC, known.MAC),
 	}
 	var err error
