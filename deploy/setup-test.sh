@@ -44,8 +44,6 @@ needed=(
 	prometheus:promtool       # which checks what /metrics shows
 	chromium-headless-shell:chromium-headless-shell # a browser, for what a page may not do
 	python3-sushy:/usr/lib/python3/dist-packages/sushy/main.py # Ironic's Redfish client
-	iproute2:devlink          # settings and firmware of a guest's cards
-	ethtool:ethtool
 )
 
 # have is true if a program exists, or a file with an absolute path, or any file that
@@ -107,47 +105,9 @@ unpack_releases() {
 	done
 }
 
-# The module netdevsim, a devlink without hardware, which Debian's kernels lack: built from their
-# own source for the guests' kernel, and never loaded on this machine.
-modules=/usr/local/lib/burnish-test/netdevsim
-
-build_netdevsim() {
-	local kernel=$1 work status=0
-	work=$(mktemp -d)
-	(
-		export DEBIAN_FRONTEND=noninteractive
-		cd "$work" && apt-get update -qq &&
-			apt-get install -y -qq --no-install-recommends make "linux-headers-$kernel" &&
-			apt-get download -qq -o APT::Sandbox::User=root "linux-source-${kernel%%.0-*}" &&
-			dpkg-deb --fsys-tarfile ./*.deb | tar -xO --wildcards './usr/src/*.tar.xz' |
-			tar -xJ --wildcards --strip-components=3 '*/drivers/net/netdevsim' &&
-			make -s -C "/usr/src/linux-headers-$kernel" M="$work/netdevsim" CONFIG_NETDEVSIM=m modules && strip -g netdevsim/netdevsim.ko &&
-			install -D -m 644 netdevsim/netdevsim.ko "$modules/$kernel/netdevsim.ko"
-	) </dev/null >/dev/null || status=1
-	rm -rf "$work"
-	return $status
-}
-
-# What the tests need and no package installs.
-extras() {
-	unpack_releases
-	local kernel
-	kernel=$(compgen -G '/boot/vmlinuz-*-cloud-amd64' | sort | tail -n 1)
-	kernel=${kernel#/boot/vmlinuz-}
-	if [ -z "$kernel" ] || [ -e "$modules/$kernel/netdevsim.ko" ]; then
-		return
-	fi
-	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-		echo "setup-test: missing, and this user cannot build it: the module netdevsim of $kernel"
-		return
-	fi
-	echo "setup-test: building the module netdevsim of $kernel"
-	build_netdevsim "$kernel" || echo "setup-test: the module netdevsim of $kernel cannot be built"
-}
-
 mapfile -t packages < <(missing)
 if [ ${#packages[@]} -eq 0 ]; then
-	extras
+	unpack_releases
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -186,5 +146,5 @@ for package in ${services[@]+"${services[@]}"}; do
 		echo "setup-test: $package may start with this machine: systemctl could not disable it"
 	fi
 done
-extras
+unpack_releases
 exit 0

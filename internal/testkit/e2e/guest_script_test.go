@@ -19,61 +19,20 @@ import (
 
 // Where the operator's program for cards with memory lies in a guest, and what it reads.
 const (
-	cardProgram  = "/usr/sbin/card"
-	cardSettings = "/etc/card/%s"
+	cardProgram  = "/usr/sbin/pcimemory"
+	cardSettings = "/etc/pcimemory/%s.json"
 )
 
-// cardSource is that program. It knows one card, whose whole memory is its BAR 2, and which has no
-// serial of its own and no reset.
-const cardSource = `#!/bin/sh
-set -eu
-card=/sys/bus/pci/devices/$2
-. /etc/card/$2
-size=$(stat -c %s $card/resource2)
-case $1 in
-identify)
-	echo "{\"serial\": \"$serial\", \"model\": \"ivshmem\", \"size\": $size, \"estimate\": \"1m\"," \
-		"\"steps\": [\"erase_device\", \"verify\", \"pci_reset\"]}"
-	exit
-	;;
-erase_device)
-	echo 1 >$card/enable
-	/usr/sbin/bar zero $card/resource2 $rate >&2
-	echo 0 >$card/enable
-	note="$size bytes written"
-	;;
-verify)
-	echo 1 >$card/enable
-	[ "$(/usr/sbin/bar count $card/resource2)" = 0 ]
-	echo 0 >$card/enable
-	note="$size bytes read, all zero"
-	;;
-pci_reset)
-	trap '' TERM # between the two writes there is no card
-	echo 1 >$card/remove
-	echo 1 >/sys/bus/pci/rescan
-	[ -e $card ]
-	note="removed and found again"
-	;;
-esac
-echo "{\"done\": true, \"note\": \"$note\"}"
-`
-
-// barTool is the program with which a guest reaches the memory of a card.
-func barTool(t testing.TB) guest.File {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "bar")
-	require.NoError(t, proc.Compile(root, "./internal/testkit/cmd/bar", path))
-	program, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return guest.File{Path: "/usr/sbin/bar", Mode: 0o755, Text: program}
-}
-
-// withScript has the operator's program clean a card with memory. sum is the program's SHA-256.
+// withScript has the operator's program clean a card with memory. sum is the SHA-256 of the
+// program that the test built.
 func withScript(t testing.TB, address string) (driver guestDriver, files []guest.File, sum string) {
 	t.Helper()
-	digest := sha256.Sum256([]byte(cardSource))
-	sum = hex.EncodeToString(digest[:])
+	path := filepath.Join(t.TempDir(), "pcimemory")
+	require.NoError(t, proc.Compile(root, "./internal/testkit/cmd/pcimemory", path))
+	program, err := os.ReadFile(path)
+	require.NoError(t, err)
+	binary := sha256.Sum256(program)
+	sum = hex.EncodeToString(binary[:])
 	driver = guestDriver{
 		name: "script", method: "script", env: map[string]string{"BURNISH_DRIVERS": "block,script"},
 		rules: fmt.Sprintf(`allow:
@@ -82,9 +41,8 @@ func withScript(t testing.TB, address string) (driver guestDriver, files []guest
 `, cardProgram, sum),
 	}
 	return driver, []guest.File{
-		barTool(t),
-		{Path: cardProgram, Mode: 0o755, Text: []byte(cardSource)},
-		{Path: fmt.Sprintf(cardSettings, address), Mode: 0o644, Text: []byte("serial=CARD1 rate=0\n")},
+		{Path: cardProgram, Mode: 0o755, Text: program},
+		{Path: fmt.Sprintf(cardSettings, address), Mode: 0o644, Text: []byte(`{"serial": "CARD1"}`)},
 		{Path: "/etc/passwd", Mode: 0o644, Text: []byte("root:x:0:0:root:/:/bin/sh\n")},
 	}, sum
 }
@@ -130,7 +88,7 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	// The power fails in the middle of an erase. The next boot restores the program's speed.
 	g.Bind(t, d.Name, "alice")
 	d.Stamp(t, 2)
-	g.shell(t, "echo serial=CARD1 rate=%d >%s", MiB, fmt.Sprintf(cardSettings, address))
+	g.shell(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
 	g.Unbind(t, d.Name, "alice")
 	Await(t, guestWithin, "an erase to be under way", func() (bool, string) {
 		left, zero, _ := d.Count(t, 2)

@@ -35,11 +35,6 @@ type Config struct {
 	// Controllers, so that each boot gives their disks the same numbers. A real host
 	// numbers them by whichever answers first.
 	InOrder bool
-	// Modules are kernel modules that are loaded at each boot, one after the other: by their names,
-	// or by the path of a file of this machine.
-	Modules []string
-	// Before is a script that each boot runs before the worker starts.
-	Before string
 	// Worker is a static program that starts with the guest, with Env and State as its
 	// BURNISH_STATE_DIR; a guest without a worker is a bare machine.
 	Worker string
@@ -82,43 +77,27 @@ type Namespace struct {
 	WriteBytesPerSecond int64
 }
 
-// Card is a PCI device that is no drive.
+// Card is a PCI card with memory, such as a GPU: QEMU's ivshmem, whose BAR 2 is its memory.
 type Card struct {
 	// Address has the form of a Controller's. Behind a port it is the first of the port's own bus,
 	// and Start gives it.
 	Address string
 	// Port puts the card behind a root port, below which the kernel can reset it.
-	Port Port
-	// Device is QEMU's name of the card and its properties, as "e1000e,mac=52:54:00:00:00:01". ""
-	// is a card with memory, such as a GPU: ivshmem, whose BAR 2 is its memory.
-	Device string
-	// Memory is the file that holds the bytes of ivshmem's memory, with and without power. It is
-	// made with Size, a power of two, where it is missing.
+	Port bool
+	// Memory is the file that holds the memory's bytes, with and without power. It is made
+	// with Size, a power of two, where it is missing.
 	Memory string
 	Size   int64
 
 	port string // the address of its root port
 }
 
-// Port is what a card is plugged into.
-type Port int
-
-const (
-	// OnBus0 is a card beside the others on bus 0, where the kernel knows no reset.
-	OnBus0 Port = iota
-	// Soldered is a card below a root port whose power stays.
-	Soldered
-	// Pluggable is a card below a root port that the kernel can switch off. QEMU then removes
-	// the card: it does not come back before the next boot.
-	Pluggable
-)
-
 // at is the address on bus 0 that the card takes: its own, or its root port's.
 func (c *Card) at() *string {
-	if c.Port == OnBus0 {
-		return &c.Address
+	if c.Port {
+		return &c.port
 	}
-	return &c.port
+	return &c.Address
 }
 
 // File is one file in the guest.
@@ -188,9 +167,6 @@ func (c *Config) assignAddresses() error {
 // makeImages makes the files of cards and namespaces that have none yet.
 func (c *Config) makeImages() error {
 	for _, one := range c.Cards {
-		if one.Memory == "" {
-			continue
-		}
 		if err := sparseFile(one.Memory, one.Size); err != nil {
 			return fmt.Errorf("card %s: %w", one.Address, err)
 		}

@@ -35,15 +35,12 @@ if [ -e /etc/in-order ]; then
 	done </etc/in-order
 fi
 
-sh /etc/before || echo "guest: /etc/before failed"
-
-# The worker. One that was killed is started again, as an init system would do it: its exit
-# code is 128 and the signal's number. So is one that found no server, a few times: an emulated
-# machine on a busy host may take longer to reach the server than a worker waits.
+# The worker. One that found no server is started again, as an init system would do it: an
+# emulated machine on a busy host may take longer to reach the server than a worker waits.
+# So is one that was killed: its exit code is 128 and the signal's number.
 supervise() {
 	exec </dev/null >/dev/vport0p2 2>&1
-	refused=0
-	while [ $refused -lt 6 ]; do
+	for attempt in 1 2 3 4 5 6; do
 		(
 			set -a
 			. /etc/burnish/env
@@ -53,7 +50,6 @@ supervise() {
 		code=$?
 		if [ $code = 1 ]; then
 			echo "guest: the worker refused to start"
-			refused=$((refused + 1))
 		elif [ $code -gt 128 ]; then
 			echo "guest: the worker was killed by signal $((code - 128))"
 		else

@@ -116,8 +116,8 @@ func libraries(path string) ([]string, error) {
 // into the kernel has no file and is left out.
 var modules = []string{"virtio_pci", "virtio_console", "virtio_blk", "virtio_net"}
 
-// moduleFiles lists the files of these modules, each behind what it depends on. One that is
-// itself a file depends on what is named before it.
+// moduleFiles lists the files of these modules below p.modules, each behind what it depends
+// on.
 func (p parts) moduleFiles(modules ...string) ([]string, error) {
 	table, err := os.Open(filepath.Join(p.modules, "modules.dep"))
 	if err != nil {
@@ -145,10 +145,6 @@ func (p parts) moduleFiles(modules ...string) ([]string, error) {
 		order = append(order, file)
 	}
 	for _, name := range modules {
-		if filepath.IsAbs(name) {
-			order = append(order, name)
-			continue
-		}
 		for file := range depends {
 			if base := filepath.Base(file); base == name+".ko" {
 				add(file)
@@ -157,25 +153,5 @@ func (p parts) moduleFiles(modules ...string) ([]string, error) {
 			}
 		}
 	}
-	for i, file := range order {
-		if !filepath.IsAbs(file) {
-			order[i] = filepath.Join(p.modules, file)
-		}
-	}
 	return order, nil
-}
-
-// netdevsim is where deploy/setup-test.sh keeps the modules that it built.
-const netdevsim = "/usr/local/lib/burnish-test/netdevsim"
-
-// Netdevsim is the file of the module netdevsim, a devlink without hardware, for the guest's
-// kernel. It needs the module psample.
-func Netdevsim() (file string, err error) {
-	p, err := findParts()
-	if err != nil {
-		return "", err
-	}
-	file = filepath.Join(netdevsim, filepath.Base(p.modules), "netdevsim.ko")
-	_, err = os.Stat(file)
-	return file, err
 }
