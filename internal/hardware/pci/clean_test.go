@@ -294,9 +294,11 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 		change func(h *fakeHost)
 		says   string
 	}{
-		"a slower link":    {func(h *fakeHost) { h.file(node(address)+"current_link_speed", "2.5 GT/s PCIe") }, "current_link_speed"},
-		"a narrower link":  {func(h *fakeHost) { h.file(node(address)+"current_link_width", "1") }, "current_link_width"},
-		"another BAR":      {func(h *fakeHost) { h.memory(address, 128<<10) }, "region 2"},
+		"a slower link":   {func(h *fakeHost) { h.file(node(address)+"current_link_speed", "2.5 GT/s PCIe") }, "current_link_speed"},
+		"a narrower link": {func(h *fakeHost) { h.file(node(address)+"current_link_width", "1") }, "current_link_width"},
+		"another BAR": {func(h *fakeHost) {
+			h.file(node(address)+"resource", strings.Replace(h.read(node(address)+"resource"), "14220c", "140200", 1))
+		}, "region 2"},
 		"a capability":     {config(func(c []byte) { c[0x41], c[0x50] = 0x50, 0x11 }), "capabilities"},
 		"another command":  {config(func(c []byte) { c[5] = 4 }), "command"},
 		"another ROM":      {func(h *fakeHost) { h.file(node(address)+"rom", "evil") }, "rom of firmware"},
