@@ -135,40 +135,29 @@ func TestWhatThisDriverDoesNotClean(t *testing.T) {
 // F40
 func TestAProcessThatHasTheMemoryOrANodeIsFound(t *testing.T) {
 	h := newFakeHost(t)
-	h.proc = "/proc"
 	h.add(address, "1af4:1110", "050000", "accel", 7)
-	terminal := terminal(t)
-	var stat unix.Stat_t
-	require.NoError(t, unix.Stat(terminal, &stat))
-	h.class(address, "accel", "accel0", map[string]string{"dev": fmt.Sprintf("%d:%d\n", unix.Major(stat.Rdev),
-		unix.Minor(stat.Rdev))})
+	h.class(address, "accel", "accel0", map[string]string{"dev": "1:7\n"}) // /dev/full
+	see := func(pid int) {
+		require.NoError(t, os.Symlink(fmt.Sprintf("/proc/%d", pid), fmt.Sprintf("%s/%d", h.proc, pid)))
+	}
+	see(os.Getpid())
 	known := h.enroll().Identity
-	for name, path := range map[string]string{"memory": h.root + "/" + node(address) + "resource2", "node": terminal} {
+	for name, path := range map[string]string{"memory": h.root + "/" + node(address) + "resource2", "node": "/dev/full"} {
 		t.Run(name, func(t *testing.T) {
-			file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
+			file, err := os.OpenFile(path, os.O_RDWR, 0)
 			require.NoError(t, err)
 			_, err = h.Discover(t.Context(), h.target(), known)
 			require.NoError(t, err, "this worker itself")
 			holder := exec.Command("sleep", "60")
 			holder.ExtraFiles = []*os.File{file}
 			require.NoError(t, holder.Start())
+			see(holder.Process.Pid)
 			require.NoError(t, file.Close())
 			fault := h.fails(known, device.CodeTargetBusy)
 			require.Contains(t, fault.Message, fmt.Sprintf("process %d (sleep)", holder.Process.Pid))
 			require.NoError(t, holder.Process.Kill())
 			require.Error(t, holder.Wait())
+			require.NoError(t, os.Remove(fmt.Sprintf("%s/%d", h.proc, holder.Process.Pid)))
 		})
 	}
-}
-
-// terminal is a node that nobody else has.
-func terminal(t *testing.T) (path string) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, master.Close()) })
-	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	return fmt.Sprintf("/dev/pts/%d", number)
 }
