@@ -93,8 +93,9 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
 		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy, LiveMigratable: d.LiveMigratable,
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
-		Power:   d.Power,
-		Written: written, ObservedAt: time.Now().UTC(), Record: &record,
+		Priorities: d.Priorities,
+		Power:      d.Power,
+		Written:    written, ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil
 }
 

@@ -201,7 +201,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	}
 	h.host, h.stop = thisHost, thisHost.Close
 	drivers, err := drive(settings.Drivers, drivers.Host{
-		StateDir: thisHost.Dir(), Rules: rules, NVMeHelper: settings.NVMeHelper,
+		StateDir: thisHost.Dir(), Rules: rules, NVMeHelper: settings.NVMeHelper, Policy: settings.Policy,
 	})
 	if err != nil {
 		return h, usageError{err}

@@ -80,6 +80,8 @@ type Subject struct {
 	Size         int64
 	// SupportedSteps are the steps that the device's driver carries out itself.
 	SupportedSteps []string
+	// Priorities replaces steps' own for the devices of this driver; the policy's come first.
+	Priorities map[string]float64
 	// Estimate is the device's own estimate of how long its erase takes; 0: unknown.
 	Estimate time.Duration
 	// HostSteps gives the version of each step that the device's host worker knows.
@@ -244,7 +246,7 @@ func (p *Planner) standard(s Subject) ([]Planned, *device.Fault) {
 	var plan []Planned
 	has := map[Phase]bool{}
 	for _, step := range p.steps {
-		if p.priority(step) == 0 || !step.Applies(s) {
+		if p.priorityFor(step, s) == 0 || !step.Applies(s) {
 			continue
 		}
 		planned, wanted, fault := p.include(step, s, nil)
@@ -368,12 +370,20 @@ func (p *Planner) priority(s Step) float64 {
 	return s.Priority
 }
 
+// priorityFor is the priority of a step of one device.
+func (p *Planner) priorityFor(step Step, s Subject) float64 {
+	if own, ok := s.Priorities[step.Name]; ok {
+		step.Priority = own
+	}
+	return p.priority(step)
+}
+
 func (p *Planner) planned(step Step, s Subject, args json.RawMessage) Planned {
 	timeout := p.policy.CleanupTimeout
 	if timeout == 0 {
 		timeout = step.Timeout(s)
 	}
-	return Planned{Step: step, Priority: p.priority(step), Timeout: timeout, Args: args}
+	return Planned{Step: step, Priority: p.priorityFor(step, s), Timeout: timeout, Args: args}
 }
 
 func (p *Planner) order(plan []Planned) {

@@ -96,6 +96,27 @@ func TestPhaseThenPriority(t *testing.T) {
 	}
 }
 
+// A driver may give a step of its devices another priority; the policy's comes first.
+func TestAPriorityOfTheDriver(t *testing.T) {
+	steps := catalog()
+	for name, tt := range map[string]struct {
+		policy map[string]float64
+		want   []string
+	}{
+		"on":                {nil, []string{"security", "wear", "namespaces", "zero", "verify", "reset", "firmware", "properties"}},
+		"the policy's own":  {map[string]float64{"reset": 0.5}, []string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties", "reset"}},
+		"off by the policy": {map[string]float64{"reset": 0}, []string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(steps)
+			s.Priorities = map[string]float64{"reset": 1000}
+			plan, fault := planner(t, steps, clean.Policy{Priorities: tt.policy}).Full(s)
+			require.Nil(t, fault)
+			require.Equal(t, tt.want, namesOf(plan))
+		})
+	}
+}
+
 // TestTiesAcrossInterfaces: whatever order the steps are listed in.
 //
 // D6, S3.12

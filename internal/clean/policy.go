@@ -18,6 +18,8 @@ type PolicyLists struct {
 	// Firmware is the only firmware that may be written (firmware_reflash). Of several
 	// entries for one component the first that matches counts.
 	Firmware []FirmwarePolicy `json:"firmware,omitempty"`
+	// Models are the models of PCI devices that may be cleaned, for the driver pci.
+	Models []device.Model `json:"models,omitempty"`
 	// Properties are profiles that servers must have (verify_properties); the first that
 	// matches counts.
 	Properties []PropertiesPolicy `json:"properties,omitempty"`
@@ -56,7 +58,12 @@ type FirmwareImage struct {
 	To        string   `json:"to"`
 	Image     string   `json:"image"`
 	SHA256    string   `json:"sha256"`
+	// Rewrite is RewriteAlways where the image is written although its version runs already.
+	Rewrite string `json:"rewrite,omitempty"`
 }
+
+// RewriteAlways is the only value of Rewrite.
+const RewriteAlways = "always"
 
 // FirmwareArgs are the arguments of firmware_reflash and verify_firmware.
 type FirmwareArgs struct {

@@ -127,11 +127,14 @@ var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func readFirmware(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy) {
 	seen := map[string]int{}
 	for _, e := range entriesOf(r, list, "firmware",
-		append([]string{"component", "from", "to", "image", "sha256"}, matchKeys...)...) {
+		append([]string{"component", "from", "to", "image", "sha256", "rewrite"}, matchKeys...)...) {
 		entry := clean.FirmwarePolicy{Match: e.match(r), FirmwareImage: clean.FirmwareImage{
 			Component: e.text(r, "component"), To: e.required(r, "to"), Image: e.required(r, "image"),
-			SHA256: strings.ToLower(e.required(r, "sha256")),
+			SHA256: strings.ToLower(e.required(r, "sha256")), Rewrite: e.text(r, "rewrite"),
 		}}
+		if entry.Rewrite != "" && entry.Rewrite != clean.RewriteAlways {
+			r.Problem(e.keys["rewrite"], "rewrite: %q is not %s, the only value", entry.Rewrite, clean.RewriteAlways)
+		}
 		if model := e.required(r, "model"); model != "" && strings.Trim(model, "*?") == "" {
 			r.Problem(e.keys["model"], "model %q matches every model; name the models that the image is for", model)
 		}

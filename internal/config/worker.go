@@ -45,7 +45,7 @@ type Worker struct {
 	Host       string   `env:"HOST" help:"the host's name; default: the machine's"`
 	StateDir   string   `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"the worker's records, which must survive a restart"`
 	HostFile   string   `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing; in role all, files below STATE_DIR and fake devices"`
-	PolicyFile string   `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe drives are erased, wear limits"`
+	PolicyFile string   `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe drives are erased, wear limits; a host with the driver pci reads its models and firmware"`
 	Inventory  string   `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file, or placement with OpenStack's OS_* variables"`
 	NovaHosts  NameMap  `env:"NOVA_HOSTS" help:"hosts that Nova names differently: NOVA=BURNISH,…; case is ignored"`
 	Traits     NameMap  `env:"TRAITS" help:"names for standard traits that an old Placement does not know: HW_X=CUSTOM_X,…"`

@@ -14,6 +14,8 @@ type Properties struct {
 	MemoryMiB int64   `json:"memory_mib,omitempty"`
 	Drives    []Drive `json:"drives,omitempty"`
 	Links     []Link  `json:"links,omitempty"`
+	// Facts are what the driver pci found of a PCI device, each under a name.
+	Facts map[string]string `json:"facts,omitempty"`
 }
 
 // Drive is one drive of a server. Serial has no blanks around it.

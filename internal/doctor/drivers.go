@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
@@ -23,14 +24,13 @@ const driverTimeout = time.Minute
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
 	drivers, err := m.system.drivers(m.settings.Drivers, drivers.Host{
-		StateDir: m.settings.StateDir, Rules: rules, NVMeHelper: m.settings.NVMeHelper,
+		StateDir: m.settings.StateDir, Rules: rules, NVMeHelper: m.settings.NVMeHelper, Policy: m.settings.Policy,
 	})
 	if err != nil {
 		m.Fail(check, "correct BURNISH_DRIVERS", "%v", err)
 		return
 	}
 	m.OK(check, "%s", strings.Join(m.settings.Drivers, ", "))
-	finds := false
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
 		if d, ok := drivers[name].(hardware.Initializer); ok {
 			m.initialize(name, d)
@@ -40,13 +40,12 @@ func (m machine) drivers(rules *host.Rules) {
 		}
 		if d, ok := drivers[name].(hardware.Finder); ok {
 			m.find(name, d)
-			finds = true
 		}
 	}
-	if finds {
+	if drivers["nvme"] != nil {
 		m.checkActivation()
 	}
-	if drivers["block"] != nil || drivers["nvme"] != nil || drivers["script"] != nil {
+	if drivers["block"] != nil || drivers["nvme"] != nil || drivers["pci"] != nil || drivers["script"] != nil {
 		m.users()
 	}
 	if drivers["redfish"] != nil {
@@ -128,7 +127,11 @@ func (m machine) programs(name string, d hardware.ProgramUser) {
 
 // find lists the devices that a driver finds by itself.
 func (m machine) find(name string, d hardware.Finder) {
-	if m.uid != 0 && m.settings.NVMeHelper == "" {
+	switch {
+	case m.uid == 0:
+	case name != "nvme":
+		m.Fail(name, "run burnish-worker as root on this host", "uid %d cannot read and change devices", m.uid)
+	case m.settings.NVMeHelper == "":
 		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER",
 			"uid %d cannot send commands to drives", m.uid)
 	}
@@ -149,6 +152,13 @@ func (m machine) find(name string, d hardware.Finder) {
 			at = append(at, "…")
 		}
 		m.OK(name, "device_spec matches %d devices (%s)", len(found), strings.Join(at, ", "))
+	}
+	for _, one := range found {
+		known := func(entry device.Model) bool { return entry.ID == one.Model }
+		if name == "pci" && !slices.ContainsFunc(m.settings.Policy.Models, known) {
+			m.Warn(name, "see docs/pci.md", "models of the policy has no entry for %s at %s: it cannot be enrolled", one.Model,
+				one.Address)
+		}
 	}
 	if rule := findActivationGuard(m.system.root).rule; rule != "" {
 		var missed []string

@@ -96,6 +96,25 @@ func TestDriversAreCheckedOnTheirHost(t *testing.T) {
 	}
 }
 
+// A PCI device whose model the policy does not name cannot be enrolled, and root must clean it.
+func TestModelsWithoutAnEntryAreNamed(t *testing.T) {
+	w, s := worker(t, config.RoleHost), sound()
+	s.root, w.NVMeHelper = t.TempDir(), "/usr/libexec/burnish-helper"
+	w.Policy.Models = []device.Model{{ID: "1af4:1110"}}
+	s.drivers = func(_ []string, of drivers.Host) (map[string]hardware.Driver, error) {
+		require.Equal(t, w.Policy.Models, of.Policy.Models, "the driver needs them")
+		return map[string]hardware.Driver{"pci": finder{found: []hardware.Found{{Address: address, Model: "1af4:1110"},
+			{Address: "0000:02:00.0", Model: "10de:20b5"}}}}, nil
+	}
+	var f Findings
+	machine{Findings: &f, settings: w, uid: 1000, system: s}.all()
+	require.True(t, says(f, Warn, "pci",
+		"models of the policy has no entry for 10de:20b5 at 0000:02:00.0: it cannot be enrolled"), "%+v", f)
+	require.False(t, says(f, Warn, "pci",
+		"models of the policy has no entry for 1af4:1110 at 0000:01:00.0: it cannot be enrolled"), "%+v", f)
+	require.True(t, says(f, Fail, "pci", "uid 1000 cannot read and change devices"), "%+v", f)
+}
+
 // says requires a finding.
 func says(f Findings, level Level, check, text string) bool {
 	for _, one := range f {

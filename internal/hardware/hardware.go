@@ -65,6 +65,8 @@ type Discovery struct {
 	Layout device.Layout
 	// SupportedSteps are the steps that the Handle runs itself as a StepRunner.
 	SupportedSteps []string
+	// Priorities replaces steps' own priorities in the plans of this driver's devices.
+	Priorities map[string]float64
 	// Estimates is how long each operation takes according to the device. An operation
 	// that the device gives no estimate for is missing.
 	Estimates map[device.Operation]time.Duration

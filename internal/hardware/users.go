@@ -32,6 +32,8 @@ type Search struct {
 	Proc string
 	// Ours is the descriptor of this process that does not count.
 	Ours int
+	// NotSelf leaves out this process, which holds its devices by locks.
+	NotSelf bool
 	// Writers leaves out who cannot write to the target.
 	Writers bool
 	// Is recognizes the target.
@@ -51,7 +53,9 @@ func (s Search) First() (found *User, unseen string, err error) {
 		if err != nil {
 			continue
 		}
-		first = first || pid == 1
+		if first = first || pid == 1; s.NotSelf && pid == os.Getpid() {
+			continue
+		}
 		how, err := s.process(pid)
 		if errors.Is(err, fs.ErrPermission) {
 			closed++

@@ -175,6 +175,8 @@ type DiscoveryResult struct {
 	LiveMigratable bool `json:"live_migratable,omitempty"`
 	// SupportedSteps are the steps that the device's driver implements itself.
 	SupportedSteps []string `json:"supported_steps,omitempty"`
+	// Priorities replaces steps' own priorities in the plans of the driver's devices.
+	Priorities map[string]float64 `json:"priorities,omitempty"`
 	// Power: the driver can switch the device on and off.
 	Power bool `json:"power,omitempty"`
 	// Estimates are the device's own estimates of the operations' durations.

@@ -3,15 +3,18 @@
 package drivers
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"burnish/internal/clean"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/fake"
 	"burnish/internal/hardware/nvme"
+	"burnish/internal/hardware/pci"
 	"burnish/internal/hardware/redfish"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
@@ -25,6 +28,8 @@ type Host struct {
 	Rules *host.Rules
 	// NVMeHelper is the program that does what needs root for the driver nvme.
 	NVMeHelper string
+	// Policy is this host's: the driver pci needs what it has for its models.
+	Policy clean.Policy
 }
 
 // makers is the list.
@@ -34,13 +39,28 @@ var makers = map[string]func(Host) hardware.Driver{
 		return nvme.New(nvme.Host{Allow: h.Rules.AllowPCI, Specs: h.Rules.PCISpecs, Helper: h.NVMeHelper,
 			Kernel: block.Kernel{ProtectedDirs: []string{h.StateDir}}})
 	},
+	"pci": func(h Host) hardware.Driver {
+		return pci.New(pci.Host{Allow: h.Rules.AllowPCI, Specs: h.Rules.PCISpecs, Models: h.Policy.Models,
+			Images: h.images, Programs: scriptDriver(h)})
+	},
 	"redfish": func(h Host) hardware.Driver {
 		return redfish.New(redfish.Host{StateDir: h.StateDir, Allow: h.Rules.AllowNode, Secret: h.Rules.Secret})
 	},
-	"script": func(h Host) hardware.Driver {
-		return script.New(script.Host{Allow: h.Rules.AllowPCI, Scripts: h.Rules.Scripts, Specs: h.Rules.PCISpecs})
-	},
-	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Rules.AllowFake) },
+	"script": func(h Host) hardware.Driver { return scriptDriver(h) },
+	"fake":   func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Rules.AllowFake) },
+}
+
+func scriptDriver(h Host) *script.Driver {
+	return script.New(script.Host{Allow: h.Rules.AllowPCI, Scripts: h.Rules.Scripts, Specs: h.Rules.PCISpecs})
+}
+
+// images are the arguments that a plan has from the firmware policy for a device; nil: none.
+func (h Host) images(kind, vendor, model string) (json.RawMessage, error) {
+	images := h.Policy.FirmwareOf(clean.Subject{Type: kind, Vendor: vendor, Model: model})
+	if len(images) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(clean.FirmwareArgs{Components: images})
 }
 
 // Names lists all drivers in alphabetical order.

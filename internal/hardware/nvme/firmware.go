@@ -37,6 +37,7 @@ type image struct {
 	To        string   `json:"to"`
 	Path      string   `json:"image"`
 	SHA256    string   `json:"sha256"`
+	Rewrite   string   `json:"rewrite"`
 	digest    [sha256.Size]byte
 }
 
@@ -64,6 +65,8 @@ func imageOf(run hardware.StepRun) (image, error) {
 	switch {
 	case one.Component != "" && one.Component != "firmware":
 		return wrong("a drive has no component %q, only firmware", one.Component)
+	case one.Rewrite != "":
+		return wrong("rewrite: %s is for the driver pci", one.Rewrite)
 	case one.To == "":
 		return wrong("the policy does not name the version")
 	case !filepath.IsAbs(one.Path):

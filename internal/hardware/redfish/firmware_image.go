@@ -30,6 +30,7 @@ type firmwareImage struct {
 	To        string   `json:"to"`
 	Path      string   `json:"image"`
 	SHA256    string   `json:"sha256"`
+	Rewrite   string   `json:"rewrite"`
 }
 
 // imagesOf reads the arguments of firmware_reflash and verify_firmware.
@@ -54,6 +55,8 @@ func imagesOf(run hardware.StepRun) ([]firmwareImage, error) {
 		switch {
 		case one.Component == "":
 			return nil, wrong("a server has several components: the policy must name one, such as BIOS")
+		case one.Rewrite != "":
+			return nil, wrong("component %s: rewrite: %s is for the driver pci", one.Component, one.Rewrite)
 		case one.To == "":
 			return nil, wrong("component %s: the policy does not name the version", one.Component)
 		case !filepath.IsAbs(one.Path):

@@ -41,8 +41,6 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if !h.writable && step != verify {
 		return "", fmt.Errorf("%s was opened for reading only, and %s would change it", h.pci.Address, step)
 	}
-	var line []byte
-	var sum string
 	err = h.retryBusy(ctx, func() error {
 		reply, err := h.check(ctx, mayGoOn)
 		if err != nil {
@@ -53,14 +51,11 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 				", then clean it",
 				"script %s does not offer %s for %s any more", h.script, step, h.pci.Address)
 		}
-		line, sum, err = h.call(ctx, step, h.enrolled, mayGoOn)
+		note, err = h.step(ctx, step, h.enrolled, mayGoOn)
 		return err
 	})
 	if err != nil {
 		return "", err
-	}
-	if note, err = parseStepReply(line); err != nil {
-		return "", h.badAnswer(step, err)
 	}
 	if uninterruptible(step) {
 		// The device may have left the bus and returned.
@@ -71,10 +66,7 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if err := h.retryBusy(ctx, func() error { return h.Check(ctx) }); err != nil {
 		return "", err
 	}
-	if note != "" {
-		note = ": " + note
-	}
-	return fmt.Sprintf("script %s, sha256 %.12s%s", h.script, sum, note), nil
+	return note, nil
 }
 
 // busyTimeout is how long the device may be in use before an operator is called, busyPause

@@ -59,13 +59,18 @@ func (d *Driver) Programs() (map[string]error, error) {
 	}
 	all := make(map[string]error, len(rules))
 	for name := range rules {
-		p, err := d.program(name)
-		if err == nil {
-			err = p.bytes.Close()
-		}
-		all[name] = err
+		all[name] = d.Allowed(name)
 	}
 	return all, nil
+}
+
+// Allowed is nil if there is a script of this name, and it is what host.yaml says.
+func (d *Driver) Allowed(name string) error {
+	p, err := d.program(name)
+	if err != nil {
+		return err
+	}
+	return p.bytes.Close()
 }
 
 func notAllowed(remedy, format string, args ...any) error {

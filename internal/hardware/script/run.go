@@ -14,6 +14,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
+	"burnish/internal/pci"
 )
 
 const (
@@ -90,6 +91,29 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 		return nil, "", c.stepFailed(verb, why)
 	}
 	return []byte(result.Stdout), p.rule.SHA256, nil
+}
+
+// step runs a verb that is a step, and gives its note for the record.
+func (c *pciDevice) step(ctx context.Context, verb string, identity device.Identity,
+	mayGoOn func() error) (note string, err error) {
+	line, sum, err := c.call(ctx, verb, identity, mayGoOn)
+	if err != nil {
+		return "", err
+	}
+	if note, err = parseStepReply(line); err != nil {
+		return "", c.badAnswer(verb, err)
+	}
+	if note != "" {
+		note = ": " + note
+	}
+	return fmt.Sprintf("script %s, sha256 %.12s%s", c.script, sum, note), nil
+}
+
+// Call runs a step of a program on a device that its caller has locked by config, and has proved to be free.
+func (d *Driver) Call(ctx context.Context, name, verb string, t hardware.Target, dev pci.Device, config *os.File,
+	serial string, mayGoOn func() error) (note string, err error) {
+	c := &pciDevice{Driver: d, script: name, target: t, pci: dev, config: config}
+	return c.step(ctx, verb, device.Identity{Serial: serial}, mayGoOn)
 }
 
 // stepFailed is the fault of a program that failed.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"slices"
 )
 
 // Paths in the guest.
@@ -78,12 +79,25 @@ type Namespace struct {
 
 // Card is a PCI card with memory, such as a GPU: QEMU's ivshmem, whose BAR 2 is its memory.
 type Card struct {
-	// Address has the form of a Controller's.
+	// Address has the form of a Controller's. Behind a port it is the first of the port's own bus,
+	// and Start gives it.
 	Address string
+	// Port puts the card behind a root port, below which the kernel can reset it.
+	Port bool
 	// Memory is the file that holds the memory's bytes, with and without power. It is made
 	// with Size, a power of two, where it is missing.
 	Memory string
 	Size   int64
+
+	port string // the address of its root port
+}
+
+// at is the address on bus 0 that the card takes: its own, or its root port's.
+func (c *Card) at() *string {
+	if c.Port {
+		return &c.port
+	}
+	return &c.Address
 }
 
 // File is one file in the guest.
@@ -113,7 +127,7 @@ func (c *Config) assignAddresses() error {
 		all = append(all, &c.Controllers[i].Address)
 	}
 	for i := range c.Cards {
-		all = append(all, &c.Cards[i].Address)
+		all = append(all, c.Cards[i].at())
 	}
 	taken := map[string]bool{}
 	for _, address := range all {
@@ -133,6 +147,18 @@ func (c *Config) assignAddresses() error {
 				*address = next
 			}
 			slot++
+		}
+	}
+	// The firmware numbers the buses in the order of their ports.
+	var ports []string
+	for _, one := range c.Cards {
+		ports = append(ports, one.port)
+	}
+	slices.Sort(ports)
+	ports = slices.DeleteFunc(ports, func(port string) bool { return port == "" })
+	for i := range c.Cards {
+		if bus := slices.Index(ports, c.Cards[i].port); bus >= 0 {
+			c.Cards[i].Address = fmt.Sprintf("0000:%02x:00.0", bus+1)
 		}
 	}
 	return nil

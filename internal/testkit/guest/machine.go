@@ -58,10 +58,14 @@ func slot(address string) string {
 }
 
 func (c Card) arguments(i int) []string {
-	return []string{
-		"-object", fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size),
-		"-device", fmt.Sprintf("ivshmem-plain,memdev=card%d,addr=%s", i, slot(c.Address)),
+	args := []string{"-object",
+		fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size)}
+	where := "addr=" + slot(*c.at())
+	if c.Port {
+		args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=port%[1]d,chassis=%[1]d,hotplug=off,%[2]s", i+1, where))
+		where = fmt.Sprintf("bus=port%d", i+1)
 	}
+	return append(args, "-device", fmt.Sprintf("ivshmem-plain,memdev=card%d,%s", i, where))
 }
 
 func (c Controller) arguments(i int) []string {
