@@ -14,6 +14,8 @@ type Properties struct {
 	MemoryMiB int64   `json:"memory_mib,omitempty"`
 	Drives    []Drive `json:"drives,omitempty"`
 	Links     []Link  `json:"links,omitempty"`
+	// Setup is how the server was set up; a profile of properties has none.
+	Setup Setup `json:"setup,omitempty"`
 }
 
 // Drive is one drive of a server. Serial has no blanks around it.

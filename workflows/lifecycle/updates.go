@@ -95,6 +95,9 @@ func (d *run) register(ctx workflow.Context) error {
 				var err error
 				v.Bindings, v.Acts = d.State.History, d.State.Acts
 				v.Cleans, err = d.State.Archive.Cleans()
+				if p, unreadable := device.ParseProperties(d.State.Host.Identity.Properties); unreadable == nil {
+					v.Setup = p.Setup // the steps say what is unreadable
+				}
 				return v, err
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),

@@ -16,6 +16,7 @@ func Subject(e contract.Enrollment, found contract.DiscoveryResult) clean.Subjec
 		Vendor: found.Identity.Vendor, Model: found.Identity.Model, Traits: Traits(e, found),
 		Size: found.Identity.Size, HostSteps: found.Steps,
 		Estimate: found.Estimates[found.Operation], SupportedSteps: found.SupportedSteps,
+		Golden: e.Settings[device.SettingGolden],
 	}
 	if p, err := device.ParseProperties(found.Identity.Properties); err == nil {
 		in.Properties = p // the driver refuses unreadable ones

@@ -17,7 +17,11 @@ func All() List {
 		FirmwareReflash(),
 		VerifyFirmware(),
 		BIOSReset(),
+		BootRestore(),
+		SecureBootRestore(),
+		TPMClear(),
 		BIOSApply(),
+		BMCRestore(),
 		VerifyProperties(),
 		PCIReset(),
 	}

@@ -32,7 +32,8 @@ func devices() []clean.Subject {
 		drive("ZEROES", device.WriteZeroes, device.Capabilities{WriteZeroes: true, ManageNamespaces: true}),
 		{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: []string{"firmware_reflash", "pci_reset"}, HostSteps: known},
 		{Name: "server", Type: "NODE", Vendor: "Dell", Model: "R750", Operation: device.SecureErase, HostSteps: known,
-			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply", "verify_properties"}},
+			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "boot_restore",
+				"secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore", "verify_properties"}},
 	}
 }
 

@@ -193,7 +193,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
 		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: run.Seq,
 		Binding: d.State.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
-		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again, More: moreOnHost(run), Next: next,
+		Resume: run.Resume, Settings: run.Settings, Args: p.Args, Rest: rest(run), ReportStart: again, More: moreOnHost(run), Next: next,
 	}).Get(stepCtx, answer)
 	var late *temporal.TimeoutError
 	if !errors.As(err, &late) || !calls.IsScheduleToStart(late) {
@@ -204,6 +204,17 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		run.Resume = &got
 	}
 	return true, err
+}
+
+// rest are the steps after the next one that restore the device as that does.
+func rest(run *contract.CleanRun) (names []string) {
+	if run.Plan[run.Next].Phase != string(clean.Restore) {
+		return nil
+	}
+	for i := run.Next + 1; onHost(run, i) && run.Plan[i].Phase == string(clean.Restore); i++ {
+		names = append(names, run.Plan[i].Step)
+	}
+	return names
 }
 
 // moreOnHost says that the clean's next step runs on the host too. A runbook's hold or wait
