@@ -151,3 +151,30 @@ func TestTheFirmwareIsThePolicys(t *testing.T) {
 	_, fault = planner.Manual(server, clean.Request{Steps: []string{"firmware_reflash"}})
 	require.NotNil(t, fault, "the policy has nothing for it")
 }
+
+// The steps that restore how a server was set up get the profile that it was enrolled with; one that the policy
+// does not know stays without items, which the host refuses.
+func TestAServerGetsItsGoldenProfile(t *testing.T) {
+	policy, err := config.LoadPolicy("testdata/plans/setup.yaml")
+	require.NoError(t, err)
+	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+	require.NoError(t, err)
+	server := devices()[4]
+	for golden, want := range map[string]string{
+		"rack": `{"golden":"rack","setup":{"accounts":{"root":"Administrator, enabled"},"boot_order":{"place 01":"PXE"}},"require":["tpm","boot_order"]}`,
+		"none": `{"golden":"none","require":["tpm","boot_order"]}`,
+		"":     `{"require":["tpm","boot_order"]}`,
+	} {
+		server.Golden = golden
+		plan, fault := planner.Full(server)
+		require.Nil(t, fault)
+		given := 0
+		for _, p := range plan {
+			if strings.Contains("boot_restore secure_boot_restore tpm_clear bmc_restore", p.Step.Name) {
+				require.JSONEq(t, want, string(p.Args), p.Step.Name)
+				given++
+			}
+		}
+		require.Equal(t, 4, given)
+	}
+}

@@ -46,7 +46,7 @@ type entries struct {
 func newEntries() entries { return entries{map[string]string{}, map[string]string{}} }
 
 func (e entries) add(key, value, at string) {
-	key = hardware.OneLine(key)
+	key = hardware.OneLine(strings.TrimSuffix(key, "/"))
 	for n, plain := 2, key; e.is[key] != ""; n++ {
 		key = fmt.Sprintf("%s (%d)", plain, n)
 	}
@@ -177,7 +177,15 @@ type manager struct {
 	VirtualMedia    link       `bmc:"optional"`
 	HostInterfaces  link       `bmc:"optional"`
 	NetworkProtocol link       `bmc:"optional"`
+	LastResetTime   string     `bmc:"optional"`
 	Oem             attributes `bmc:"object"`
+	Actions         struct {
+		Reset struct {
+			Target     link     `json:"target"`
+			Allowed    []string `json:"ResetType@Redfish.AllowableValues" bmc:"optional"`
+			ActionInfo link     `json:"@Redfish.ActionInfo" bmc:"optional"`
+		} `json:"#Manager.ResetToDefaults" bmc:"optional"`
+	} `bmc:"optional"`
 }
 
 // eachManager reads the managers of the system.

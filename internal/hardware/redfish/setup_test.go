@@ -10,6 +10,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
+	"burnish/internal/host"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -241,6 +242,68 @@ func TestRestoringStepsAreInterruptedEverywhere(t *testing.T) {
 						require.Equal(t, before.Protocols, state.Protocols)
 						require.Equal(t, before.Interfaces, state.Interfaces)
 					}
+				}, false)
+			})
+		}
+	}
+}
+
+// A BMC is reset to its defaults, with its accounts or with the first password, and what that has changed is set
+// back as it was recorded. One that has no reset which keeps its address is not reset.
+func TestABMCIsResetToItsDefaults(t *testing.T) {
+	for _, first := range []string{"", redfishsim.FirstPassword} {
+		each(t, func(t *testing.T, p redfishsim.Personality) {
+			s, before := hostile(t, p)
+			inner := s.driver.host.Secret
+			s.driver.host.Secret = func(name string) (host.Secret, error) {
+				secret, err := inner(name)
+				secret.FirstPassword = first
+				return secret, err
+			}
+			note, err := s.run("bmc_reset", nil)
+			require.NoError(t, err)
+			require.NotContains(t, note, redfishsim.FirstPassword)
+			if p == redfishsim.ILO || p == redfishsim.Supermicro {
+				require.Contains(t, note, "not covered")
+				require.Zero(t, s.bmc.State().BMCResets)
+				return
+			}
+			require.Equal(t, 1, s.bmc.State().BMCResets)
+			require.False(t, s.bmc.State().FirstPassword)
+			_, err = s.run(stepBMCRestore, nil)
+			if first != "" { // the account of the monitoring is gone
+				require.Equal(t, device.CodeSetupMismatch, code(err), "%v", err)
+				require.ErrorContains(t, err, "accounts: monitor is missing")
+				return
+			}
+			require.NoError(t, err)
+			state := s.bmc.State().Setup
+			require.Equal(t, before.Accounts, state.Accounts)
+			require.Equal(t, before.Protocols, state.Protocols)
+			require.Equal(t, before.Interfaces, state.Interfaces)
+		})
+	}
+}
+
+// S3.36
+func TestAResetOfTheBMCIsInterruptedEverywhere(t *testing.T) {
+	for _, first := range []string{"", redfishsim.FirstPassword} {
+		for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.OpenBMC, redfishsim.XCC} {
+			t.Run(string(p)+" "+first, func(t *testing.T) {
+				build := func(t *testing.T) *stepper {
+					s := newStepper(t, p, quickBMC)
+					inner := s.driver.host.Secret
+					s.driver.host.Secret = func(name string) (host.Secret, error) {
+						secret, err := inner(name)
+						secret.FirstPassword = first
+						return secret, err
+					}
+					return s
+				}
+				ordeal(t, build, "bmc_reset", nil, func(t *testing.T, s *stepper, err error) {
+					require.NoError(t, err, "said: %v", s.said)
+					require.Positive(t, s.bmc.State().BMCResets)
+					require.False(t, s.bmc.State().FirstPassword)
 				}, false)
 			})
 		}

@@ -3,6 +3,7 @@ package redfishsim
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -303,6 +304,9 @@ func (t *tree) addAccounts() {
 			if role := c.Text("RoleId"); role != "" {
 				a.Role = role
 			}
+			if c.Text("Password") != "" && a.User == t.Conf.Username {
+				t.Data.FirstPassword = c.Text("Password") != t.Conf.Password
+			}
 			name, renames := c.JSON["UserName"].(string)
 			switch {
 			case !renames:
@@ -332,6 +336,7 @@ func (t *tree) addAccounts() {
 func (t *tree) addManagerSetup(r *resource, path string) {
 	one := &t.Data.Setup
 	t.addMedia(r, path)
+	t.addReset(r, path)
 	network := path + "/NetworkProtocol"
 	r.doc["NetworkProtocol"] = t.link(network)
 	protocols := doc{"HostName": "bmc"}
@@ -548,6 +553,58 @@ func (t *tree) addSecureBoot(r *resource) {
 			}
 		}
 	}
+}
+
+// FirstPassword is that of the BMC's user after a reset to its defaults.
+const FirstPassword = "on-the-label-of-the-chassis"
+
+// password is the one that the BMC's user has.
+func (m *Machine) password() string {
+	if m.Data.FirstPassword {
+		return FirstPassword
+	}
+	return m.Conf.Password
+}
+
+// addReset adds the reset of the BMC to its defaults, where it has one that keeps its address.
+func (t *tree) addReset(r *resource, path string) {
+	if t.is(ILO, Supermicro) {
+		return
+	}
+	target := path + "/Actions/Manager.ResetToDefaults"
+	kinds := []string{"ResetAll", "PreserveNetworkAndUsers", "PreserveNetwork"}
+	r.doc["Actions"] = doc{"#Manager.ResetToDefaults": t.action(target, "ResetType", kinds)}
+	t.post(target, t.changing("reset", func(c *call) answer {
+		kind := c.Text("ResetType")
+		if !slices.Contains(kinds, kind) {
+			return notInList("the values of ResetType", kind)
+		}
+		one := &t.Data.Setup
+		one.Subscriptions, one.Lockdown = nil, false
+		for _, media := range one.Media {
+			media.Image = ""
+		}
+		one.Protocols["SSH"], one.Protocols["IPMI"] = &Protocol{true, 22}, &Protocol{true, 623}
+		for id := range one.Interfaces {
+			one.Interfaces[id] = true
+		}
+		if kind != "PreserveNetworkAndUsers" {
+			one.Accounts = slices.DeleteFunc(one.Accounts, func(a *Account) bool { return a.User != t.Conf.Username })
+			t.Data.FirstPassword = true
+		}
+		t.Data.BMCResets++
+		t.Data.Sessions = nil
+		t.restart(c.At, true)
+		if kind == "ResetAll" { // its address is gone
+			t.GoDown(c.At.Add(1000 * time.Hour))
+		}
+		return answer{Status: 204}
+	}))
+}
+
+// changesFirst is true for the only request that is allowed with the first password.
+func (m *Machine) changesFirst(c *call, path string) bool {
+	return c.Method == http.MethodPatch && strings.HasPrefix(path, accounts+"/") && c.Text("Password") != ""
 }
 
 // locked is whether a lockdown refuses the request.
