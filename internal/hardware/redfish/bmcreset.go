@@ -128,7 +128,11 @@ func (b *bmc) changeFirstPassword(ctx context.Context, certificate string) error
 	}
 	b.header = http.Header{"X-Auth-Token": {made.Header.Get("X-Auth-Token")}}
 	b.session = b.path(made.Path, made.Header.Get("Location"))
-	_, err = b.transmit(ctx, request{Method: http.MethodPatch, Path: account, Body: map[string]string{"Password": s.Password}})
+	set := request{Method: http.MethodPatch, Path: account, Body: map[string]string{"Password": s.Password}}
+	if _, err = b.transmit(ctx, set); hasStatus(err, http.StatusPreconditionRequired) {
+		set.IfMatch = "*"
+		_, err = b.transmit(ctx, set)
+	}
 	if r, is := asRefusal(err); is {
 		r.Messages = nil // they may repeat the password
 		err = refused(r)

@@ -15,7 +15,7 @@ import (
 
 //go:generate go test . -count=1 -run TestThePageSaysWhatIsCovered -update
 
-var update = flag.Bool("update", false, "write the table of what is covered into its page")
+var updatePage = flag.Bool("update", false, "write the table of what is covered into its page")
 
 // The page says of each item what the steps do with it on the BMCs of each vendor.
 func TestThePageSaysWhatIsCovered(t *testing.T) {
@@ -27,7 +27,7 @@ func TestThePageSaysWhatIsCovered(t *testing.T) {
 	_, after, found := strings.Cut(rest, end)
 	require.True(t, found)
 	fresh := before + begin + "\n" + coveredTable(t) + "\n" + end + after
-	if *update {
+	if *updatePage {
 		require.NoError(t, os.WriteFile(page, []byte(fresh), 0o644))
 		return
 	}

@@ -154,11 +154,16 @@ func (r *restorer) check(ctx context.Context) (c coverage, done bool, err error)
 			continue
 		}
 		differ := is.differs(want)
+		if is.hidden && !restored {
+			differ = []string{hiddenKey}
+		}
 		switch {
 		case len(differ) > 0 && (restored || item.step == stepTPMClear):
 			return c, false, mismatch("%s%s", is.describe(item.name, differ, want), was.Refused)
 		case len(differ) > 0:
 			done = false
+		case restored && is.hidden:
+			c.restored = append(c.restored, item.name+" (set back to the vendor's, and not shown)")
 		case restored:
 			c.restored = append(c.restored, item.name)
 		default:
@@ -209,8 +214,11 @@ func (r *restorer) ask(ctx context.Context, step string, own bool, before asked)
 		if want == nil || is.is == nil {
 			continue
 		}
-		sent := map[string]bool{}
-		for _, key := range is.differs(want) {
+		sent, differ := map[string]bool{}, is.differs(want)
+		if is.hidden {
+			differ = []string{hiddenKey}
+		}
+		for _, key := range differ {
 			a.Items = append(a.Items, item.name)
 			for _, way := range is.waysTo(key, want) {
 				id := fmt.Sprint(way)
@@ -236,7 +244,11 @@ func (r *restorer) ask(ctx context.Context, step string, own bool, before asked)
 		}
 	}
 	if step == stepTPMClear {
-		if later, err = r.askTPM(ctx, &a, own, before); err != nil || later {
+		later, err = r.askTPM(ctx, &a, own, before)
+		if f, is := device.AsFault(err); is && !own && f.Code == device.CodeTPMNotCleared {
+			return a, true, nil // the step itself finds it again, and says it
+		}
+		if err != nil || later {
 			return a, later, err
 		}
 	}

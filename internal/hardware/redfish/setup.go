@@ -37,6 +37,8 @@ type reading struct {
 	// ways are requests that bring an entry to what is wanted: each way is tried until the entry is so. A
 	// way is sent request by request.
 	ways func(key string, want map[string]string) [][]request
+	// hidden: the BMC can restore it and does not show it. It is restored in each clean.
+	hidden bool
 	// same: an entry with this value is as good as the wanted one; nil: none is.
 	same func(key, want, is string) bool
 }

@@ -181,6 +181,9 @@ func (s *secureBoot) resetKeys() [][]request {
 
 const secureBootOn, secureBootMode = "enabled", "mode"
 
+// hiddenKey is the one entry of what is not shown.
+const hiddenKey = "all"
+
 func (h *handle) readSecureBoot(ctx context.Context) (reading, error) {
 	s, is, err := h.getSecureBoot(ctx)
 	if err != nil || is == nil || is.Enabled == nil {
@@ -203,8 +206,15 @@ func (h *handle) readSecureBoot(ctx context.Context) (reading, error) {
 // signatures.
 func (h *handle) readSecureBootKeys(ctx context.Context) (reading, error) {
 	_, is, err := h.getSecureBoot(ctx)
-	if err != nil || is == nil || is.Databases == "" {
+	if err != nil || is == nil {
 		return reading{}, err
+	}
+	reset := func(string, map[string]string) [][]request { return is.resetKeys() }
+	if is.Databases == "" {
+		if is.resetKeys() == nil {
+			return reading{}, nil
+		}
+		return reading{is: map[string]string{hiddenKey: "not shown"}, ways: reset, hidden: true}, nil
 	}
 	type database struct {
 		ID           string `json:"Id"`
@@ -237,7 +247,7 @@ func (h *handle) readSecureBootKeys(ctx context.Context) (reading, error) {
 		shown[d.ID] = strings.Join(digests, " ")
 	}
 	return reading{
-		is: shown, ways: func(string, map[string]string) [][]request { return is.resetKeys() },
+		is: shown, ways: reset,
 		// Updates of firmware add revocations.
 		same: func(key, want, is string) bool {
 			has := strings.Fields(is)
