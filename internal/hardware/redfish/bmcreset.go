@@ -41,34 +41,47 @@ func (h *handle) resetBMC(ctx context.Context, run hardware.StepRun) (string, er
 	if err != nil {
 		return "", err
 	}
-	// A second reset harms nothing.
-	if !sent || rec.Before == "" || rec.Before == m.LastResetTime {
-		if err := h.waitUntilNothingWrites(ctx, run); err != nil {
-			return "", err
+	_, session := h.bmc.ownSession()
+	for tries := 0; ; tries++ {
+		within := h.driver.timing.restart
+		// A second reset harms nothing: one whose answer was lost, or of which a killed attempt knew, is sent again
+		// where nothing shows it.
+		if !sent || tries > 0 || rec.Before == "" || rec.Before == m.LastResetTime {
+			if err := h.waitUntilNothingWrites(ctx, run); err != nil {
+				return "", err
+			}
+			rec = bmcResetRecord{Kind: kind, Before: m.LastResetTime, Certificate: h.certificate}
+			_, err := h.change(ctx, request{Method: http.MethodPost, Path: string(m.Actions.Reset.Target),
+				Body:   map[string]any{"ResetType": kind},
+				Intent: func() error { return run.Save(run.Step, rec) }})
+			switch {
+			case isLost(err) && tries < maxTries:
+				within = h.driver.timing.settle
+			case err != nil && !isLost(err):
+				return "", err
+			}
 		}
-		rec = bmcResetRecord{Kind: kind, Before: m.LastResetTime, Certificate: h.certificate}
-		_, err := h.change(ctx, request{Method: http.MethodPost, Path: string(m.Actions.Reset.Target),
-			Body:   map[string]any{"ResetType": kind},
-			Intent: func() error { return run.Save(run.Step, rec) }})
-		if err != nil && !isLost(err) {
+		done := false
+		err = h.until(ctx, run, within, func() (bool, string, error) {
+			now := &manager{}
+			err := h.get(ctx, m.path, now)
+			f, is := device.AsFault(err)
+			if rec.Kind == keepsNetwork && is && f.Code == device.CodeBMCLoginRefused {
+				return false, "gives the BMC its password", h.bmc.changeFirstPassword(ctx, rec.Certificate)
+			}
+			_, open := h.bmc.ownSession()
+			done = err == nil && (now.LastResetTime != rec.Before || open != session)
+			return done, "waits for the BMC to restart", err
+		}, func() error { return nil })
+		switch {
+		case err != nil:
 			return "", err
+		case done:
+			return "the BMC has its defaults (" + rec.Kind + "), and is the same one", nil
+		case within == h.driver.timing.restart:
+			return "", stuck("the BMC has not restarted within %v after its reset to the defaults", within)()
 		}
 	}
-	_, before := h.bmc.ownSession()
-	err = h.until(ctx, run, h.driver.timing.restart, func() (bool, string, error) {
-		now := &manager{}
-		err := h.get(ctx, m.path, now)
-		f, is := device.AsFault(err)
-		if rec.Kind == keepsNetwork && is && f.Code == device.CodeBMCLoginRefused {
-			return false, "gives the BMC its password", h.bmc.changeFirstPassword(ctx, rec.Certificate)
-		}
-		_, session := h.bmc.ownSession()
-		return err == nil && (now.LastResetTime != rec.Before || session != before), "waits for the BMC to restart", err
-	}, stuck("the BMC has not restarted within %v after its reset to the defaults", h.driver.timing.restart))
-	if err != nil {
-		return "", err
-	}
-	return "the BMC has its defaults (" + rec.Kind + "), and is the same one", nil
 }
 
 // resetOf gives the manager that can be reset, and how; "": none can.

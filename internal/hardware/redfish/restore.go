@@ -131,8 +131,8 @@ func (r *restorer) askedTPM() bool { return r.rec.Asked[stepTPMClear].TPM == tpm
 func (r *restorer) check(ctx context.Context) (c coverage, done bool, err error) {
 	step := r.run.Step
 	was := r.rec.Asked[step]
-	if r.h.lifted && r.rec.Count == 0 {
-		return c, false, nil // in a lockdown, the BMC shows a boot order that may be old
+	if r.trustsNothing() {
+		return c, false, nil
 	}
 	done = true
 	for _, item := range itemsOf(step) {
@@ -177,6 +177,10 @@ func (r *restorer) check(ctx context.Context) (c coverage, done bool, err error)
 	return c, done, nil
 }
 
+// trustsNothing: a lockdown was lifted, and the server not restarted since. In a lockdown a BMC may show the
+// boot order of before.
+func (r *restorer) trustsNothing() bool { return r.h.lifted && r.rec.Count == 0 }
+
 // askAll asks for what this step and the later ones of the plan want. What the BMC refuses meanwhile, such
 // as a second change while a job waits, that step asks for itself.
 func (r *restorer) askAll(ctx context.Context) error {
@@ -187,6 +191,9 @@ func (r *restorer) askAll(ctx context.Context) error {
 		return err
 	}
 	before := r.rec.Asked[r.run.Step]
+	if r.trustsNothing() { // what is to be asked for, only a restart shows
+		return r.save(biosAsked)
+	}
 	for _, step := range restartSteps {
 		own := step == r.run.Step
 		if _, was := r.rec.Asked[step]; !own && (was || !slices.Contains(r.run.Rest, step)) {
@@ -206,41 +213,8 @@ func (r *restorer) askAll(ctx context.Context) error {
 // ask asks for what one step wants. later: the BMC refuses it for now, and it is not the own one.
 func (r *restorer) ask(ctx context.Context, step string, own bool, before asked) (a asked, later bool, err error) {
 	for _, item := range itemsOf(step) {
-		is, err := item.read(r.h, ctx)
-		if err != nil {
-			return a, false, err
-		}
-		want := r.setup[item.name]
-		if want == nil || is.is == nil {
-			continue
-		}
-		sent, differ := map[string]bool{}, is.differs(want)
-		if is.hidden {
-			differ = []string{hiddenKey}
-		}
-		for _, key := range differ {
-			a.Items = append(a.Items, item.name)
-			for _, way := range is.waysTo(key, want) {
-				id := fmt.Sprint(way)
-				if sent[id] {
-					break
-				}
-				sent[id] = true
-				if err := r.h.progress(r.run, 10, "restores "+item.name+": "+hardware.OneLine(key)); err != nil {
-					return a, false, err
-				}
-				refusedWith, err := r.sendPatiently(ctx, way, own)
-				if err != nil {
-					return a, false, err
-				}
-				if refusedWith == nil {
-					break
-				}
-				if !own && mayBeAskedAgain(refusedWith) {
-					return a, true, nil
-				}
-				a.Refused = ": " + refusedWith.Error()
-			}
+		if later, err := r.askItem(ctx, item, own, &a); err != nil || later {
+			return a, later, err
 		}
 	}
 	if step == stepTPMClear {
@@ -252,8 +226,52 @@ func (r *restorer) ask(ctx context.Context, step string, own bool, before asked)
 			return a, later, err
 		}
 	}
-	a.Items = slices.Compact(a.Items)
 	return a, false, nil
+}
+
+// askItem asks for each entry of an item that differs, each by the first way that the BMC takes. One request may
+// be for several entries, and an entry that is gone changes those of others.
+func (r *restorer) askItem(ctx context.Context, item setupItem, own bool, a *asked) (later bool, err error) {
+	want, tried, sent := r.setup[item.name], map[string]bool{}, map[string]bool{}
+	for {
+		is, err := item.read(r.h, ctx)
+		if err != nil || want == nil || is.is == nil {
+			return false, err
+		}
+		differ := is.differs(want)
+		if is.hidden {
+			differ = []string{hiddenKey}
+		}
+		differ = slices.DeleteFunc(differ, func(key string) bool { return tried[key] })
+		if len(differ) == 0 {
+			return false, nil
+		}
+		key := differ[0]
+		if tried[key] = true; !slices.Contains(a.Items, item.name) {
+			a.Items = append(a.Items, item.name)
+		}
+		if err := r.h.progress(r.run, 10, "restores "+item.name+": "+hardware.OneLine(key)); err != nil {
+			return false, err
+		}
+		for _, way := range is.waysTo(key, want) {
+			id := fmt.Sprint(way)
+			if sent[id] {
+				break
+			}
+			sent[id] = true
+			refusedWith, err := r.sendPatiently(ctx, way, own)
+			if err != nil || refusedWith == nil {
+				if err != nil {
+					return false, err
+				}
+				break
+			}
+			if !own && mayBeAskedAgain(refusedWith) {
+				return true, nil
+			}
+			a.Refused = ": " + refusedWith.Error()
+		}
+	}
 }
 
 // sendPatiently sends the requests of a way, again where an answer was lost: each asks for a state. What the
@@ -261,8 +279,13 @@ func (r *restorer) ask(ctx context.Context, step string, own bool, before asked)
 func (r *restorer) sendPatiently(ctx context.Context, way []request, own bool) (refusedWith, err error) {
 	err = r.h.until(ctx, r.run, r.h.driver.timing.post, func() (done bool, doing string, err error) {
 		refusedWith, err = r.h.send(ctx, way)
-		again := isLost(refusedWith) || own && mayBeAskedAgain(refusedWith)
-		return err == nil && !again, "asks again", err
+		if err != nil || !isLost(refusedWith) && !(own && mayBeAskedAgain(refusedWith)) {
+			return err == nil, "", err
+		}
+		if own { // a job of the one whose answer was lost may wait, and be in the way
+			_, err = r.h.takeBack(ctx, r.run)
+		}
+		return false, "asks again: " + hardware.OneLine(refusedWith.Error()), err
 	}, func() error { return nil })
 	return refusedWith, err
 }

@@ -88,11 +88,10 @@ func (h *handle) readBoot(ctx context.Context) (reading, error) {
 	n := 0
 	for _, reference := range s.Boot.Order {
 		name := reference
-		if o := named[reference]; o != nil {
-			if enabled(o.Enabled) == "disabled" || isOfSystem(o.name) {
-				continue
-			}
+		if o := named[reference]; o != nil && enabled(o.Enabled) == "enabled" && !isOfSystem(o.name) {
 			name = o.name
+		} else if len(options) > 0 {
+			continue // it is not booted, or not for long
 		}
 		n++
 		all.add(place(n), name, "")
