@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A theorem may count on an event only if something sends it: the workflows, or the table of
+// A theorem may count on an event only if something sends it: the lifecycle, or the table of
 // observations.
 func TestEveryEventHasASender(t *testing.T) {
 	declared, err := os.ReadFile("event.go")
@@ -27,7 +27,7 @@ func TestEveryEventHasASender(t *testing.T) {
 	}
 	var senders []string
 	comment := regexp.MustCompile(`//.*`)
-	for _, root := range []string{"../../workflows", "."} {
+	for _, root := range []string{"../lifecycle", "."} {
 		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			name := filepath.Base(path)
 			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||

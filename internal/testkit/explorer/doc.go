@@ -2,15 +2,16 @@
 // workflow, its provider, its host's journal, the hardware in its slot and its tenants, in
 // every order of events and with a bounded number of faults (an answer that is lost, a
 // request that is carried out twice, a workflow task that is lost after its call of the
-// inventory, perhaps with the request that it handled, a worker that is killed or frozen, a
+// inventory together with the request that it handled, a worker that is killed or frozen, a
 // database that is put back, a workflow that is lost, hardware that is swapped, a discovery that
 // fails). Servers of a shared pool (F34), other names of the hardware (F35), instances (F38, F41)
 // and processes that hold the device (F40) are not modeled.
 //
-// What decides is the product's own code: the two tables of internal/device, the rules of
-// internal/inventory on a store in memory, and the admission by the journal of
-// internal/host. What only obeys them, the workflow and its activities, is modeled here:
-// workflow.go says what it asks next, environment.go what else can happen.
+// What decides is the product's own code, all of it: the lifecycle (internal/lifecycle: what
+// happened goes in, what must be under way comes out), its tables in internal/device, the rules
+// of internal/inventory on a store in memory, and the admission by the journal of internal/host.
+// Modeled is the environment alone: what calls find, and what tenants, operators, other services,
+// faults and the hardware do.
 //
 // The promises, checked in every world that is reached: no byte of a tenant is wiped while
 // the tenant has the device, nothing is offered that holds a tenant's or a stranger's

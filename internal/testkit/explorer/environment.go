@@ -1,6 +1,13 @@
 package explorer
 
-import "burnish/internal/device"
+import (
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/internal/lifecycle"
+	"burnish/workflows/contract"
+)
 
 // This file is what can happen: answers, and what tenants, operators, other services,
 // faults and the hardware do.
@@ -11,78 +18,36 @@ type move struct {
 	do   func(turn) bool
 }
 
-// owed are the calls of the workflow that wait for their answer.
-func (t turn) owed(of int) *call {
-	return []*call{&t.w.wf.main, &t.w.wf.rec, &t.w.wf.upd}[of]
-}
+var noAnswer = &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "no answer"}
 
-func (c call) ofInventory() bool {
-	return c.kind != none && c.kind != cleanStep && c.kind != burnBegun && c.kind != awaitKnown && !c.looks()
-}
-
-// reads: it writes nothing to the inventory.
-func (c call) reads() bool {
-	return c.kind == readReservation || c.kind == lowerRead || c.kind == readToLeave
-}
-
-func (c call) looks() bool {
-	switch c.kind {
-	case discover, cleanDiscover, lookBeforeReturn, lookBeforeProvide, lookBeforeEndMaintenance, lookBeforeBind:
-		return true
+// inventoryMoves are the ends of the inventory calls of one job.
+func inventoryMoves(of int) []move {
+	asked := func(t turn) (*lifecycle.Call, bool) {
+		c := t.owed(of)
+		if c == nil {
+			return nil, false
+		}
+		_, ok := c.In.(contract.ReservationRequest)
+		return c, ok
 	}
-	return false
-}
-
-func (t turn) fault() bool {
-	if t.w.faults == 0 {
-		return false
-	}
-	t.w.faults--
-	return true
-}
-
-func (t turn) acts() bool {
-	if t.w.acts == 0 || !t.w.wf.exists {
-		return false
-	}
-	t.w.acts--
-	return true
-}
-
-// deliver gives the answer to a call to the coroutine that made it.
-func (t turn) deliver(of int, c call, found device.Inventory, code device.Code) {
-	switch of {
-	case 0:
-		t.answeredMain(c, found, code)
-	case 1:
-		t.answeredRec(c, found, code)
-	default:
-		t.answeredUpd(c, found, code)
-	}
-}
-
-// inventoryMoves are the ends of the inventory calls of one coroutine.
-func inventoryMoves(of int, by string) []move {
-	asked := func(t turn) (call, bool) {
-		c := *t.owed(of)
-		return c, t.w.wf.exists && c.ofInventory() && !(of == 2 && t.w.wf.queued)
-	}
+	reads := func(c *lifecycle.Call) bool { return c.Activity == contract.ActivityReadReservation }
+	by := jobs[of]
 	return []move{
 		{by + ": its call of the inventory is answered", func(t turn) bool {
 			c, ok := asked(t)
 			if !ok {
 				return false
 			}
-			found, code := t.carryOut(c)
-			t.deliver(of, c, found, code)
+			found, f := t.carryOut(*c, t.w.attempts[of])
+			t.end(of, c, lifecycle.Outcome{Found: found, Fault: f})
 			return true
 		}},
 		{by + ": the answer of the inventory is lost", func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || c.reads() || !t.fault() {
+			if !ok || reads(c) || !t.fault() {
 				return false
 			}
-			t.carryOut(c)
+			t.carryOut(*c, t.w.attempts[of])
 			t.failed(of, c)
 			return true
 		}},
@@ -96,49 +61,74 @@ func inventoryMoves(of int, by string) []move {
 		}},
 		{by + ": its request is carried out, and will be once more", func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || t.w.late.kind != none || c.reads() || !t.fault() {
+			if !ok || t.w.late != nil || reads(c) || !t.fault() {
 				return false
 			}
-			found, code := t.carryOut(c)
-			t.w.late = c
-			t.w.late.asked, t.w.late.known = 0, known{}
-			t.deliver(of, c, found, code)
+			found, f := t.carryOut(*c, t.w.attempts[of])
+			t.w.late = &lateCall{*c, t.w.attempts[of] + 1}
+			t.end(of, c, lifecycle.Outcome{Found: found, Fault: f})
 			return true
 		}},
 	}
 }
 
 // failed: the call failed, and it is not known whether it took effect. What is retried is
-// asked again.
-func (t turn) failed(of int, c call) {
-	switch c.kind {
-	case cleanReserve, returnReserve, bindReserve, lowerRead, readReservation, resolve, ensureReserved:
-		if t.owed(of).attempt++; c.kind != readReservation && c.kind != resolve && c.kind != ensureReserved {
-			return
-		}
+// asked again, for as long as nobody waits for it.
+func (t turn) failed(of int, c *lifecycle.Call) {
+	if !c.How.Once && (!c.How.Client || c.Activity == contract.ActivityReserveForBind) {
+		t.w.attempts[of]++
+		return
 	}
-	t.deliver(of, c, device.Inventory{}, device.CodeInventoryUnavailable)
+	t.end(of, c, lifecycle.Outcome{Fault: noAnswer})
 }
 
-var lateMoves = []move{{"a request is carried out once more, late", func(t turn) bool {
-	if t.w.late.kind == none {
+// timeMoves are what time brings.
+var timeMoves = []move{
+	{"a request is carried out once more, late", func(t turn) bool {
+		l := t.w.late
+		if l == nil {
+			return false
+		}
+		t.w.late = nil
+		t.carryOut(l.call, l.attempt)
+		return true
+	}},
+	{"a call that is no longer due has stopped", func(t turn) bool {
+		if t.w.d == nil {
+			return false
+		}
+		for _, c := range t.w.d.Undue() {
+			t.decide(lifecycle.Ended{Key: c.Key, Outcome: lifecycle.NotMade()})
+			return true
+		}
 		return false
-	}
-	c := t.w.late
-	t.w.late = call{}
-	c.attempt++
-	t.carryOut(c)
-	return true
-}}}
+	}},
+	{"its next moment comes", func(t turn) bool {
+		if t.w.d == nil {
+			return false
+		}
+		at, _ := t.w.d.Next()
+		if at.IsZero() || at.Sub(t.w.now) > 10*time.Second && t.w.request() != nil {
+			return false
+		}
+		t.pass(max(at.Sub(t.w.now), 0))
+		return true
+	}},
+	{"minutes pass", func(t turn) bool {
+		if t.w.d == nil || t.w.now.Sub(t.w.d.SeenAt) > 3*time.Minute || t.w.request() != nil || t.beingLowered() {
+			return false
+		}
+		t.pass(4 * time.Minute)
+		return true
+	}},
+}
 
 // hostMoves are the ends of the host's activities, and what can happen to its worker.
 var hostMoves = []move{
-	{"the step runs", func(t turn) bool {
-		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.runStep(true)
-	}},
+	{"the step runs", func(t turn) bool { return t.runStep(true) }},
 	{"the verify runs, and its samples miss what is left", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != verify ||
-			t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
+		c := t.w.steps()
+		if c == nil || t.w.stepDone || c.Activity != verify || t.w.bytes[t.w.slot] == noParty {
 			return false
 		}
 		if t.w.slot == enrolled && t.w.bytes[enrolled] == stranger {
@@ -153,38 +143,31 @@ var hostMoves = []move{
 		return ran
 	}},
 	{"somebody else writes to it between two attempts of its verify", func(t turn) bool {
-		f, j := &t.w.wf, t.w.host.journal
-		if f.main.kind != cleanStep || f.stepDone || !f.exists || t.w.slot != enrolled || t.w.bytes[enrolled] != noParty ||
-			f.clean.next != verify || j.step != verify || j.seq != f.seq || !t.fault() {
+		c, j := t.w.steps(), t.w.host.journal
+		if c == nil || t.w.stepDone || t.w.slot != enrolled || t.w.bytes[enrolled] != noParty || c.Activity != verify ||
+			j.step != verify || int64(j.seq) != c.In.(contract.StepInput).Seq || !t.fault() {
 			return false
 		}
 		t.w.bytes[enrolled] = stranger
 		return true
 	}},
 	{"the step runs, and the worker is killed before it answers", func(t turn) bool {
-		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.fault() && t.runStep(false) && t.killed()
+		return t.w.steps() != nil && t.fault() && t.runStep(false) && t.killed()
 	}},
 	{"the worker is killed in the middle of a step", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || !t.w.wf.exists || !t.fault() {
+		if t.w.steps() == nil || t.w.stepDone || !t.fault() {
 			return false
 		}
-		t.w.wf.main.attempt++
+		t.w.attempts[0]++
 		return t.killed()
 	}},
-	{"the step is canceled", func(t turn) bool {
-		if !t.w.wf.exists || t.w.wf.main.kind != cleanStep && t.w.wf.main.kind != cleanDiscover || !t.mustStop() {
-			return false
-		}
-		t.interrupted(device.CodeAborted)
-		return true
-	}},
 	{"the attempt is frozen, and another begins", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != zero || t.w.host.frozen ||
-			!t.w.wf.exists || t.w.slot != enrolled || !t.fault() {
+		c := t.w.steps()
+		if c == nil || t.w.stepDone || c.Activity != zero || t.w.host.frozen || t.w.slot != enrolled || !t.fault() {
 			return false
 		}
 		t.w.host.frozen, t.w.host.frozenUnit = true, t.w.slot
-		t.w.wf.main.attempt++
+		t.w.attempts[0]++
 		return true
 	}},
 	{"the frozen attempt wakes", func(t turn) bool {
@@ -192,18 +175,9 @@ var hostMoves = []move{
 			return false
 		}
 		t.w.host.frozen = false
-		if !t.without.lease {
-			return true // it asks the server, which does not know it any more
+		if t.without.lease { // else it asks the server, which does not know it any more
+			t.wipe(t.w.host.frozenUnit)
 		}
-		t.wipe(t.w.host.frozenUnit)
-		return true
-	}},
-	{"the burn goes on in its next task", func(t turn) bool {
-		f := &t.w.wf
-		if !f.exists || f.upd.kind != burnBegun {
-			return false
-		}
-		f.upd.kind, f.queued = none, true
 		return true
 	}},
 	{"the host's worker reports the device", func(t turn) bool { return t.w.host.started && t.reported() }},
@@ -214,34 +188,57 @@ func (t turn) killed() bool {
 	return true
 }
 
-func (t turn) whatIsThere() device.HostResult {
-	if t.w.slot == enrolled {
-		return device.HostSame
-	}
-	return device.HostOther
-}
-
-// lookMoves are the ends of the discoveries of one coroutine.
-func lookMoves(of int, by string) []move {
-	end := func(t turn, result device.HostResult, faulty bool) bool {
-		at := t.owed(of)
-		if !t.w.wf.exists || !at.looks() || faulty && !t.fault() {
+// lookMoves are the ends of the discoveries of one job.
+func lookMoves(of int) []move {
+	end := func(t turn, code device.Code, faulty bool) bool {
+		c := t.owed(of)
+		if c == nil || c.Activity != contract.ActivityDiscover || faulty && !t.fault() {
 			return false
 		}
-		if result != device.HostUnreachable {
-			t.w.unseen = false
+		o := lifecycle.Outcome{}
+		switch {
+		case code != "":
+			o.Fault = &device.Fault{Class: device.NeedsOperator, Code: code, Message: string(code)}
+			o.NotStarted = code == device.CodeHostUnreachable
+		case t.w.slot != enrolled:
+			o.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "other hardware"}
+		default:
+			found := t.discovery(t.w)
+			o.Found = &found
+			t.w.attended = t.w.attended || !t.bindLooks()
 		}
-		t.w.attended = t.w.attended || result == device.HostSame && at.kind != lookBeforeBind
-		t.looked(at, result)
+		t.w.unseen = t.w.unseen && code == device.CodeHostUnreachable
+		t.end(of, c, o)
 		return true
 	}
+	by := jobs[of]
 	return []move{
-		{by + ": the host looks", func(t turn) bool { return end(t, t.whatIsThere(), false) }},
-		{by + ": the host's look fails", func(t turn) bool { return end(t, device.HostFailed, true) }},
+		{by + ": the host looks", func(t turn) bool { return end(t, "", false) }},
+		{by + ": the host's look fails", func(t turn) bool { return end(t, device.CodeIO, true) }},
 		{by + ": the host does not answer", func(t turn) bool {
-			return t.owed(of).kind != cleanDiscover && end(t, device.HostUnreachable, true)
+			c := t.owed(of)
+			return c != nil && c.How.Client && end(t, device.CodeHostUnreachable, true)
 		}},
 	}
+}
+
+// bindLooks: the host looks for a bind.
+func (t turn) bindLooks() bool {
+	j := t.w.request()
+	if j == nil {
+		return false
+	}
+	_, binds := j.In.(contract.BindInput)
+	return binds
+}
+
+// discovery is what the host finds in its slot.
+func (e *explorer) discovery(w *world) contract.DiscoveryResult {
+	r := w.host.record
+	return contract.DiscoveryResult{Identity: device.Identity{Serial: "S1"}, Operation: "shred", ObservedAt: w.now,
+		Steps: map[string]int{zero: 1, verify: 1},
+		Record: &contract.HostDeviceRecord{Seq: int64(r.seq), Clean: int(r.cleans), Binding: int(r.bindings),
+			KnownBefore: true}}
 }
 
 // wipe erases hardware.
@@ -260,128 +257,124 @@ func (t turn) wipe(u unit) {
 // runStep is one attempt of the present step on the host: admitted by the journal, under the
 // fence and with the identity checked.
 func (t turn) runStep(answers bool) bool {
-	f, h := &t.w.wf, &t.w.host
-	if f.stepDone {
-		if answers {
-			t.stepEnded(h.journal.workDone, "")
-		}
-		return answers
+	c, h := t.w.steps(), &t.w.host
+	if c == nil {
+		return false
 	}
-	want := f.clean.next
+	in := c.In.(contract.StepInput)
+	end := func(of workDone, f *device.Fault) bool {
+		if !answers {
+			t.w.attempts[0]++
+			return true
+		}
+		t.w.stepDone = false
+		o := lifecycle.Outcome{Fault: f}
+		if f == nil {
+			o.Found = &contract.StepAnswer{StepResult: contract.StepResult{Step: of.step, Clean: of.clean, Seq: int64(of.seq)}}
+		} else if f.Code == device.CodeSuperseded {
+			r := h.record
+			o.Known = &contract.HostNumbers{Seq: int64(r.seq), Clean: int(r.cleans), Binding: int(r.bindings)}
+		}
+		t.end(0, c, o)
+		return true
+	}
+	if t.w.stepDone {
+		return answers && end(h.journal.workDone, nil)
+	}
 	if t.nova && t.w.inv.used != noParty && t.w.tenants[t.w.inv.used-first].has {
 		return false // its guest holds the device, and the step waits (F12, F21)
 	}
-	stored, work := h.journal.entry(), f.work(t.w.slot)
-	verdict := t.without.admit(stored, h.journal.found, work.entry())
-	end := func(of workDone, code device.Code) bool {
-		if answers {
-			t.stepEnded(of, code)
-		} else {
-			f.main.attempt++
-		}
-		return true
+	provider := int8(0)
+	if in.Provider != "" {
+		provider = int8(in.Provider[0] - '0')
 	}
-	switch {
+	work := workDone{seq: int8(in.Seq), attempt: t.w.attempts[0], clean: in.Clean, generation: int16(in.Generation),
+		provider: provider, step: in.Step, unit: t.w.slot}
+	switch verdict := t.admit(work); {
 	case verdict.Fault != nil:
-		return end(work, verdict.Fault.Code)
+		return end(work, verdict.Fault)
 	// the identity is read again, also of what was done before
 	case t.w.slot != enrolled && !(verdict.Done && t.without.inspection):
-		return end(work, device.CodeIdentityChanged)
+		return end(work, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged})
 	case verdict.Done:
 		t.w.attended = t.w.attended || h.journal.step == verify
-		return end(h.journal.workDone, "")
+		return end(h.journal.workDone, nil)
 	}
-	h.record.seq, h.record.cleans = max(h.record.seq, f.seq), max(h.record.cleans, f.cleans)
-	h.record.bindings = max(h.record.bindings, int8(t.dev().Bindings))
+	h.record.seq, h.record.cleans = max(h.record.seq, work.seq), max(h.record.cleans, int8(in.Number))
+	h.record.bindings = max(h.record.bindings, int8(in.Binding))
 	j := &h.journal
 	j.found, j.workDone, j.done = true, work, false
-	switch want {
+	switch in.Step {
 	case zero:
 		t.wipe(t.w.slot)
 	case verify:
-		t.w.attended, t.w.aged = true, false
+		t.w.attended = true
 		if t.w.bytes[t.w.slot] != noParty {
-			return end(work, device.CodeVerifyFailed)
+			return end(work, &device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed})
 		}
 	}
 	j.done = true
-	return end(work, "")
+	return end(work, nil)
 }
 
-// work is what the present attempt is to do.
-func (f *workflow) work(u unit) workDone {
-	return workDone{seq: f.seq, attempt: f.main.attempt, clean: f.clean.id, generation: f.clean.generation,
-		provider: f.clean.provider, step: f.clean.next, unit: u}
+// admit is the admission by the host's journal.
+func (t turn) admit(work workDone) host.Admission {
+	stored, want := t.w.host.journal.entry(), work.entry()
+	if t.without.sameWork && stored.Seq == want.Seq {
+		stored.Clean, stored.Step, stored.Serial = want.Clean, want.Step, want.Serial
+	}
+	want.Reads = want.Reads && !t.without.oneHold
+	return host.Admit(stored, t.w.host.journal.found, want)
 }
 
 // reported: the host's worker has started and reports the device with its record.
 func (t turn) reported() bool {
-	f, r := &t.w.wf, t.w.host.record
-	t.w.host.started = false
-	d := t.dev()
-	switch {
-	case !f.exists:
-		t.revive()
-	case d.State == device.Retired:
-	case r.seq > f.seq || int(r.bindings) > d.Bindings || r.cleans > f.cleans:
-		t.invalidate(true)
-	default:
-		f.read, f.look = true, true
-	}
-	return true
-}
-
-// revive starts the workflow from the host's record.
-func (t turn) revive() {
 	r := t.w.host.record
-	d := device.Device{Owner: device.OwnerSelf, OneTimeUse: true, Cleanable: true}
-	if t.nova {
-		d.Owner = device.OwnerNova
+	t.w.host.started = false
+	record := &contract.HostDeviceRecord{Enrollment: t.enrollment(), Identity: device.Identity{Serial: "S1"},
+		Binding: int(r.bindings), Clean: int(r.cleans), Seq: int64(r.seq)}
+	if t.w.d == nil {
+		t.w.d = lifecycle.Recover(record, t.w.now, settings{t})
+		t.decide(lifecycle.Come{})
+		return true
 	}
-	t.w.wf = workflow{exists: true, run: t.w.wf.run + 1, undiscovered: true, ended: t.w.wf.ended}
-	d.Bindings = int(r.bindings)
-	t.setDev(d)
-	t.invalidate(true)
+	t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "host start", Host: record}})
+	return true
 }
 
 // worldMoves are what tenants, operators, other services, the database and the hardware do.
 var worldMoves = []move{
-	{"first binds it", func(t turn) bool { return t.bindBy(first, actBind) }},
-	{"second binds it", func(t turn) bool { return t.bindBy(second, actBind) }},
-	{"first unbinds it", func(t turn) bool { return t.unbindBy(first) }},
-	{"second unbinds it", func(t turn) bool { return t.unbindBy(second) }},
-	{"first claims it", func(t turn) bool { return t.bindBy(first, actClaim) }},
-	{"first burns its claim", func(t turn) bool { return t.burnBy(first, false) }},
-	{"first burns its claim, some time after the look", func(t turn) bool { return t.burnBy(first, true) }},
-	{"the claim expires", func(t turn) bool {
-		return t.w.wf.exists && t.dev().Claim != nil && !t.updating() && t.apply(device.Event{Kind: device.ClaimExpired})
+	{"first binds it", func(t turn) bool { return t.binds(first, contract.VerbBind) }},
+	{"second binds it", func(t turn) bool { return t.binds(second, contract.VerbBind) }},
+	{"first unbinds it", func(t turn) bool { return t.unbinds(first) }},
+	{"second unbinds it", func(t turn) bool { return t.unbinds(second) }},
+	{"first claims it", func(t turn) bool { return t.binds(first, contract.VerbClaim) }},
+	{"first burns its claim", func(t turn) bool {
+		c := t.dev().Claim
+		if c == nil || c.Instance != first.String() || t.w.request() != nil {
+			return false
+		}
+		t.w.tenants[0].denied = noDenial
+		return t.asks(contract.VerbBurn, contract.BindInput{Instance: c.Instance, Request: c.Request})
+	}},
+	{"first gives its claim back", func(t turn) bool {
+		c := t.dev().Claim
+		if c == nil || c.Instance != first.String() || t.w.request() != nil {
+			return false
+		}
+		return t.asks(contract.VerbUnclaim, contract.BindInput{Instance: c.Instance, Request: c.Request})
 	}},
 
-	{"the operator manages it", func(t turn) bool { return t.acts() && t.startLeave(actManage, device.Manage) }},
-	{"the operator provides it", func(t turn) bool { return t.acts() && t.startProvide() }},
-	{"the operator cleans it", func(t turn) bool {
-		return t.acts() && t.legal(device.Event{Kind: device.Clean}) && t.apply(device.Event{Kind: device.Clean})
-	}},
-	{"the operator has it verified", func(t turn) bool {
-		return t.acts() && t.legal(device.Event{Kind: device.CleanSteps}) && t.apply(device.Event{Kind: device.CleanSteps})
-	}},
-	{"the operator aborts its clean", func(t turn) bool {
-		f := t.w.wf
-		switch f.main.kind {
-		case cleanReserve, cleanDiscover, cleanStep:
-			goesOn := !f.main.inTask && t.cleanUnderWay() && f.inUse.by == noParty && !f.unreserved
-			return t.without.losesTasks() && goesOn && t.acts() && t.interrupted(device.CodeAborted)
-		}
-		return false
-	}},
+	operator("manages it", contract.VerbManage, contract.TenantInput{}),
+	operator("provides it", contract.VerbProvide, contract.ReasonInput{}),
+	operator("maintains it", contract.VerbMaintain, contract.MaintenanceInput{}),
+	operator("ends the maintenance", contract.VerbMaintain, contract.MaintenanceInput{Off: true}),
+	operator("retires it", contract.VerbRetire, contract.RetireInput{}),
+	operator("cleans it", contract.VerbClean, contract.CleanInput{}),
+	operator("has it verified", contract.VerbClean, contract.CleanInput{Steps: []string{verify}}),
+	operator("aborts its clean", contract.VerbAbort, contract.ReasonInput{}),
+	operator("retires it as lost", contract.VerbRetire, contract.RetireInput{Lost: true}),
 	{"two principals override it", turn.override},
-	{"the operator maintains it", func(t turn) bool { return t.acts() && t.startLeave(actMaintain, device.Maintain) }},
-	{"the operator ends the maintenance", func(t turn) bool { return t.acts() && t.startEndMaintenance() }},
-	{"the operator retires it", func(t turn) bool { return t.acts() && t.startLeave(actRetire, device.Retire) }},
-	{"the operator retires it as lost", func(t turn) bool {
-		return t.acts() && t.legal(device.Event{Kind: device.Lost}) && !t.taken() && t.state() != device.Retired &&
-			t.apply(device.Event{Kind: device.Lost})
-	}},
 
 	{"Nova allocates it to first", func(t turn) bool { return t.allocate(first) }},
 	{"Nova reserves it", func(t turn) bool {
@@ -412,17 +405,17 @@ var worldMoves = []move{
 	}},
 
 	{"reconciliation asks it to re-check", func(t turn) bool {
-		if !t.w.wf.exists || t.w.wf.read || t.without.sweeps || !t.wantsRecheck() {
+		if t.w.d == nil || t.w.d.Intent.ReadInventory || t.without.sweeps || !t.wantsRecheck() {
 			return false
 		}
-		t.w.wf.read = true
+		t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "sweep"}})
 		return true
 	}},
 	{"the host finds other hardware", func(t turn) bool {
-		if !t.w.wf.exists || !t.w.unseen || t.w.wf.look || t.state() == device.Retired {
+		if t.w.d == nil || !t.w.unseen || t.w.d.Intent.Rediscover || t.state() == device.Retired {
 			return false
 		}
-		t.w.wf.look, t.w.wf.read = true, true
+		t.decide(lifecycle.Hinted{Signal: contract.SignalRefresh, Hint: contract.Hint{Source: "scan"}})
 		return true
 	}},
 	{"the hardware is swapped", func(t turn) bool {
@@ -432,51 +425,84 @@ var worldMoves = []move{
 		for n := range t.w.tenants {
 			t.w.tenants[n].has = false // whoever had it lost it with the hardware
 		}
-		// While a step is under way its own check of the identity is still to come.
-		t.w.slot, t.w.unseen, t.w.aged = other, true, t.w.wf.main.kind != cleanStep
+		t.w.slot, t.w.unseen = other, true
+		t.pass(4 * time.Minute) // which it takes
 		return true
 	}},
 	{"the database is saved", func(t turn) bool {
-		f := t.w.wf
-		asks := f.rec.kind != none || t.updating() || t.dev().Claim != nil // whose answers the save would split
-		if t.keepDatabase || t.w.backup.exists || !f.exists || asks || t.w.faults == 0 {
+		d := t.w.d
+		if t.keepDatabase || t.w.backup != nil || d == nil || t.w.faults == 0 || d.Device.Claim != nil ||
+			t.w.request() != nil || t.owed(1) != nil { // whose answers the save would split
 			return false
 		}
-		t.w.backup = t.w.wf
+		t.w.backup = d
 		return true
 	}},
 	{"the database is put back", func(t turn) bool {
-		if !t.w.backup.exists || t.w.backup == t.w.wf || !t.fault() {
+		if t.w.backup == nil || t.w.backup == t.w.d || !t.fault() {
 			return false
 		}
 		t.w.held = t.w.held && t.holdRecorded()
-		t.w.wf, t.w.backup = t.w.backup, workflow{}
+		t.w.d, t.w.backup = t.w.backup, nil
 		t.w.accepted = t.w.acceptedOnce
 		t.w.unseen = t.w.slot == other // the host's scan forgot what it found, too
+		t.w.stepDone, t.w.attempts = false, [4]int8{}
 		t.forgetUnbind()
 		return true
 	}},
 	{"the workflow is lost", func(t turn) bool {
-		if !t.w.wf.exists || !t.fault() {
+		if t.w.d == nil || !t.fault() {
 			return false
 		}
-		ended := t.dev().Hold()
-		if t.state() == device.Unknown {
-			ended = t.w.wf.ended // this run knew no more
+		if t.state() != device.Unknown { // else this run knew no more
+			t.w.ended, t.w.endedWith = t.dev().Hold(), noParty
+			if b := t.dev().Binding; b != nil {
+				t.w.endedWith = whoIs(b.Instance)
+			}
 		}
-		t.w.wf, t.w.host.started = workflow{run: t.w.wf.run, dev: t.w.wf.dev, ended: ended}, true
+		t.w.d, t.w.host.started, t.w.lostAt = nil, true, t.w.now.Add(-time.Second)
+		t.w.runs++
+		t.w.stepDone, t.w.attempts = false, [4]int8{}
 		t.forgetUnbind()
 		return true
 	}},
+}
+
+// operator is a request of an operator.
+func operator(does string, v contract.Verb, in contract.Input) move {
+	return move{"the operator " + does, func(t turn) bool {
+		atOnce := v.Name == contract.VerbClean.Name || v.Name == contract.VerbAbort.Name
+		if r, ok := in.(contract.RetireInput); ok && r.Lost {
+			atOnce = t.state() != device.Retired
+		}
+		return t.acts() && (atOnce || t.w.request() == nil) && t.asks(v, in)
+	}}
+}
+
+// override is the request and the approval of an override: a return without a clean.
+func (t turn) override() bool {
+	if t.state() != device.Error || t.w.request() != nil || !t.acts() {
+		return false
+	}
+	t.decide(lifecycle.Asked{ID: "override", Verb: contract.VerbOverride, In: contract.OverrideInput{ID: "o", Reason: "r",
+		Principal: "a", ExpiresAt: t.w.now.Add(time.Hour)}})
+	if o := t.w.d.Override; o == nil || o.Pending == nil {
+		return false
+	}
+	t.w.accepted = t.w.slot == enrolled
+	t.w.acceptedOnce = t.w.accepted
+	t.decide(lifecycle.Asked{ID: "approval", Verb: contract.VerbOverride, In: contract.OverrideInput{Approve: "o",
+		Principal: "b"}})
+	return true
 }
 
 // holdRecorded: the provider records that an operator holds the device, and no late write replaces
 // that. One of Nova's never does, and of a device that was not offered the record comes after the answer.
 // A clean or a return that was under way when the database was saved goes on without a look at it.
 func (t turn) holdRecorded() bool {
-	i, f := t.w.inv, t.w.wf
-	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none && t.w.late.kind == none &&
-		t.w.backup.main.kind == none
+	i := t.w.inv
+	return i.hold != device.HoldNone && i.tenant == noParty && (t.w.d == nil || !t.w.d.Intent.EnsureReserved) &&
+		t.owed(1) == nil && t.w.late == nil && len(t.w.backup.Jobs) == 0
 }
 
 // forgetUnbind: only the lost history knew that the recorded instance has left. The device
@@ -487,51 +513,63 @@ func (t turn) forgetUnbind() {
 	}
 }
 
-// beingLowered: the write is under way, which is limited to less time than a swap takes.
-func (t turn) beingLowered() bool {
-	f := t.w.wf
-	return f.exists && (f.main.kind == lower || f.upd.kind == lower)
-}
-
-func (t turn) busy() bool {
-	f := t.w.wf
-	return f.main.kind != none || f.rec.kind != none || t.updating() || t.dev().Claim != nil
-}
-
-func (t turn) bindBy(p who, a act) bool {
-	f := &t.w.wf
-	if t.nova || !f.exists || t.updating() {
+func (t turn) binds(p who, v contract.Verb) bool {
+	if t.nova || t.w.d == nil || t.w.request() != nil {
 		return false
 	}
-	if d := t.dev(); d.Binding != nil {
-		// Its tenant repeats its bind, or who has the device where the workflow does not know of it.
-		known, recorded := d.Binding.Instance == p.String(), d.State == device.Allocated && t.w.inv.tenant == p
-		return a == actBind && (known && !t.w.tenants[p-first].has || !known && recorded) && t.bindAgain(p)
+	mine := &t.w.tenants[p-first]
+	in := func() contract.BindInput {
+		return contract.BindInput{Instance: p.String(), Request: p.String() + string(rune('0'+t.w.asked[p-first])),
+			Deadline: t.w.now.Add(time.Minute).Format(time.RFC3339)}
 	}
-	refused := !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
-	if refused || t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
+	if b := t.dev().Binding; b != nil {
+		// Its tenant repeats its bind, or who has the device where the workflow does not know of it.
+		known, recorded := b.Instance == p.String(), t.state() == device.Allocated && t.w.inv.tenant == p
+		if v.Name != contract.VerbBind.Name || !(known && !mine.has || !known && recorded) {
+			return false
+		}
+		mine.denied = noDenial
+		if !t.asks(v, in()) {
+			t.refused(p)
+		}
+		return true
+	}
+	if t.w.binds == 0 || p == second && t.dev().Bindings == 0 || !device.Allows(t.dev(),
+		device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
 		return false
 	}
 	t.w.binds--
-	t.startBind(p, a)
-	return true
+	t.w.asked[p-first]++
+	mine.denied = noDenial
+	return t.asks(v, in())
 }
 
-// unbindBy: who never had the device, and asked for none, does not unbind it.
-func (t turn) unbindBy(p who) bool {
-	f, mine := t.w.wf, t.w.tenants[p-first]
-	if t.nova || !f.exists || mine.denied == unbindAnswered || !mine.has && !f.had[p-first] && !t.claimed(p) {
+// unbinds: who never had the device, and asked for none, does not unbind it.
+func (t turn) unbinds(p who) bool {
+	if t.nova || t.w.d == nil {
 		return false
 	}
-	return t.unbind(p)
+	mine := &t.w.tenants[p-first]
+	claimed := t.dev().Claim != nil && t.dev().Claim.Instance == p.String()
+	_, had := t.w.d.History.Of(p.String(), "")
+	if mine.denied == unbindAnswered || !mine.has && !had && !claimed || t.w.request() != nil && !claimed {
+		return false
+	}
+	for _, j := range t.w.d.Jobs {
+		if in, ok := j.In.(contract.UnbindInput); ok && !j.Ended && in.Instance == p.String() {
+			return false
+		}
+	}
+	*mine = tenant{}
+	if !t.asks(contract.VerbUnbind, contract.UnbindInput{Instance: p.String()}) {
+		mine.denied = unbindRefused
+	}
+	return true
 }
 
 func (t turn) allocate(p who) bool {
 	i := &t.w.inv
-	if !t.nova || i.used != noParty || i.reserved || t.w.binds == 0 || !i.exists {
-		return false
-	}
-	if t.w.wf.exists && t.w.wf.main.kind == cleanStep {
+	if !t.nova || i.used != noParty || i.reserved || t.w.binds == 0 || !i.exists || t.w.steps() != nil {
 		return false // no guest starts with a device that the host's step holds
 	}
 	t.w.binds--
@@ -553,20 +591,71 @@ func (t turn) wantsRecheck() bool {
 		listed.Binding = &device.Binding{Number: d.Bindings, Instance: d.Binding.Instance,
 			Observed: d.Owner == device.OwnerNova}
 	}
-	published := device.Known{Provider: providerName(t.w.wf.provider), Bindings: d.Bindings}
-	if t.nova && d.Allocatable() && !t.w.wf.uncertain {
-		published.Generation = int64(t.w.wf.generation)
+	published := device.Known{Provider: t.w.d.Provider, Bindings: d.Bindings}
+	if t.nova && d.Allocatable() && !t.w.d.GenerationUncertain {
+		published.Generation = t.w.d.Generation
 	}
 	s := device.Ask(device.AskReconcile, listed, published)
-	found, code := t.carryOut(call{kind: readReservation, attempt: 1})
-	if code != "" {
-		s = s.Failed(code)
+	read := lifecycle.Call{Activity: contract.ActivityReadReservation, In: contract.ReservationRequest{}}
+	if found, f := t.carryOut(read, 0); f != nil {
+		s = s.Failed(f.Code)
 	} else {
-		s = s.Answered(found)
-	}
-	if t.without.unexplained {
-		s.Inventory.Generation = 0
+		s = s.Answered(*found)
 	}
 	o, _ := device.Observe(listed, s)
 	return o.Needs(device.RequestRecheck)
+}
+
+// lost is a move whose task is lost after the call of the inventory that the move makes the workflow begin: what the
+// call wrote stays, and the workflow knows nothing of it. What the task handled comes again, perhaps after something
+// else, and so may a request that a client has to send again, or does not.
+func lost(m move) move {
+	return move{m.name + ", and the task is lost after its call of the inventory", func(t turn) bool {
+		if t.w.faults == 0 || t.w.d == nil {
+			return false
+		}
+		before, after := *t.w, *t.w
+		then := turn{t.explorer, &after}
+		if !m.do(then) || t.broke != "" || after.faults == 0 || after.d == nil { // a broken promise the move itself shows
+			t.explorer.broke = ""
+			return false
+		}
+		c := begunInTask(&before, &after)
+		if c == nil {
+			return false
+		}
+		then.carryOut(*c, 0)
+		w := before
+		w.inv, w.attended, w.faults = after.inv, after.attended, after.faults-1
+		w.held = before.held && after.held // who lets it go has done so, answered or not
+		for n := range w.tenants {         // who asks to unbind has left, answered or not
+			w.tenants[n].has = before.tenants[n].has && after.tenants[n].has
+			if after.asked[n] != before.asked[n] {
+				w.tenants[n].denied = noDenial // whoever asked for it has no answer
+			}
+		}
+		if step := before.steps(); step != nil && (after.steps() == nil || after.steps().Key != step.Key) {
+			w.host, w.bytes, w.stepDone = after.host, after.bytes, true
+		}
+		*t.w = w
+		return true
+	}}
+}
+
+// begunInTask is the call that the workflow began in its task; nil if it began none.
+func begunInTask(before, after *world) *lifecycle.Call {
+	for _, c := range after.d.Due() {
+		_, ok := c.In.(contract.ReservationRequest)
+		if !ok || !c.How.InTask {
+			continue
+		}
+		known := false
+		for _, j := range before.d.Jobs {
+			known = known || j.Call != nil && j.Call.Key == c.Key
+		}
+		if !known {
+			return &c
+		}
+	}
+	return nil
 }

@@ -1,6 +1,10 @@
 package explorer
 
-import "burnish/internal/device"
+import (
+	"strings"
+
+	"burnish/internal/device"
+)
 
 // check looks for a broken promise that no single move shows: what stays as it is.
 func (t turn) check() {
@@ -18,7 +22,7 @@ func (t turn) check() {
 	for n, mine := range t.w.tenants {
 		p := first + who(n)
 		if d.State == device.Allocated && d.Binding != nil && d.Binding.Instance == p.String() && !mine.has &&
-			mine.denied != noDenial && t.w.wf.backAgain != p {
+			mine.denied != noDenial && !t.operatorKnows(p) {
 			t.broken("it stays bound to " + p.String() + ", whose " + mine.denied.String())
 		}
 		if mine.has && !t.nova && d.State == device.Available {
@@ -27,22 +31,18 @@ func (t turn) check() {
 	}
 }
 
+// operatorKnows: the operator is called, because this instance may have left.
+func (t turn) operatorKnows(p who) bool {
+	f := t.w.d.Fault
+	return f != nil && f.Class == device.NeedsOperator && strings.Contains(f.Message, p.String())
+}
+
 // quiet: nothing more happens by itself.
 func (t turn) quiet() bool {
-	f := t.w.wf
-	switch {
-	case !f.exists, t.busy(), f.read, f.ensure, t.w.host.started, t.w.late.kind != none, t.w.host.frozen:
+	d := t.w.d
+	if d == nil || !d.Quiet() || t.dev().Claim != nil || t.w.host.started || t.w.late != nil || t.w.host.frozen ||
+		t.w.unseen && t.state() != device.Retired || !d.RetryAt.IsZero() || !d.PausedUntil.IsZero() {
 		return false
-	case f.look && t.state() != device.Retired, t.w.unseen && t.state() != device.Retired:
-		return false
-	}
-	switch t.state() {
-	case device.Cleaning:
-		return false
-	case device.Unknown, device.PendingCleaning:
-		if !t.dev().AwaitingManualClean {
-			return false
-		}
 	}
 	return t.without.sweeps || !t.wantsRecheck()
 }

@@ -6,6 +6,8 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/internal/lifecycle"
+	"burnish/workflows/contract"
 )
 
 // store is the provider as an inventory.Store, so that the product's own rules work on it.
@@ -82,94 +84,88 @@ func (s store) Delete(context.Context, string) error {
 	return nil
 }
 
-// carryOut carries a call of the inventory out, as activities/control.go does.
-func (t turn) carryOut(c call) (device.Inventory, device.Code) {
+// carryOut carries a call of the inventory out, as the control worker's activities do.
+func (t turn) carryOut(c lifecycle.Call, attempt int8) (*device.Inventory, *device.Fault) {
 	i, wasReserved := &t.w.inv, t.w.inv.reserved
-	found, err := t.request(store{i}, c)
-	if c.kind == lower {
+	in := c.In.(contract.ReservationRequest)
+	found, err := t.requested(store{i}, c, in, int64(attempt))
+	if c.Activity == contract.ActivityUnreserve {
 		t.w.attended = false // it is out of the host's hands again
 	}
-	if wasReserved && !i.reserved && i.exists && t.unaccounted() != noParty {
+	lowered := wasReserved && !i.reserved && i.exists
+	if lowered && t.unaccounted() != noParty {
 		t.broken("the reservation is lowered, and the device holds the bytes of " + t.w.bytes[t.w.slot].String())
 	}
-	if wasReserved && !i.reserved && i.exists && t.w.held {
+	if lowered && t.w.held {
 		t.broken("an operator holds the device, and it is offered")
 	}
 	if err != nil {
 		f, ok := device.AsFault(err)
 		if !ok {
 			t.broken("no fault: " + err.Error())
-			return device.Inventory{}, device.CodeInternal
 		}
-		return device.Inventory{}, f.Code
+		return nil, f
 	}
-	return t.without.answer(found), ""
+	if t.without.witness {
+		found.Witness, found.Tenant = device.WitnessFree, ""
+	}
+	if t.without.holdRecord {
+		found.Hold = device.HoldNone
+	}
+	return &found, nil
 }
 
-func (t turn) request(s store, c call) (device.Inventory, error) {
+func (t turn) requested(s store, c lifecycle.Call, in contract.ReservationRequest,
+	earlier int64) (device.Inventory, error) {
 	ctx := context.Background()
 	id := strconv.Itoa(int(s.provider))
-	if c.kind == lower {
-		id = strconv.Itoa(int(c.provider))
-		v, err := inventory.Unreserve(ctx, s, id, int64(c.generation))
-		return t.inventoryOf(v, c.provider), err
+	if c.How.InTask {
+		earlier++ // the task may have been lost before
 	}
-	if t.nova && !s.exists {
+	switch {
+	case c.Activity == contract.ActivityUnreserve:
+		id = in.Provider
+		if id == "" {
+			id = "0"
+		}
+		v, err := inventory.Unreserve(ctx, s, id, in.Generation)
+		n, _ := strconv.Atoi(id)
+		return t.inventoryOf(v, int8(n)), err
+	case t.nova && !s.exists:
 		return device.Inventory{}, inventory.NoProvider(id)
-	}
-	if t.nova && c.provider != 0 && c.provider != s.provider {
+	case t.nova && in.Provider != "" && in.Provider != id:
 		return device.Inventory{}, &device.Fault{Code: device.CodeInventoryGenerationAhead}
 	}
-	var expect *int64
-	if c.expects {
-		e := int64(c.expect)
-		expect = &e
-	}
+	holder := inventory.Holder{Record: in.Record, Left: in.Left, LeftGeneration: in.LeftGeneration}
 	if t.nova {
-		c.tenant = keepTenant
+		holder = inventory.Holder{}
+	}
+	expect := in.Expect
+	if expect != nil {
+		e := *expect
+		expect = &e
 	}
 	var v device.Inventory
 	var err error
-	switch c.kind {
-	case resolve:
+	switch c.Activity {
+	case contract.ActivityEnsureProvider:
 		if !t.nova {
 			if err := s.Create(ctx, inventory.Provider{UUID: id}); err != nil {
 				return device.Inventory{}, err
 			}
 		}
 		v, err = inventory.EnsureReserved(ctx, s, id, nil, inventory.Holder{})
-	case readReservation, lowerRead, readToLeave:
+	case contract.ActivityReadReservation:
 		v, err = inventory.Read(ctx, s, id)
-	case bindReserve:
-		v, err = inventory.ReserveForBind(ctx, s, id, c.holder().Record, expect, c.earlier() > 0)
+	case contract.ActivityReserveForBind:
+		v, err = inventory.ReserveForBind(ctx, s, id, holder.Record, expect, earlier > 0)
 	default:
-		if expect != nil && c.provider == 0 {
-			*expect += c.earlier()
+		if expect != nil && in.Provider == "" {
+			*expect += earlier
 		}
-		v, err = inventory.EnsureReserved(ctx, s, id, expect, c.holder())
+		v, err = inventory.EnsureReserved(ctx, s, id, expect, holder)
 	}
 	return t.inventoryOf(v, s.provider), err
-}
-
-// earlier is how often the call may have written before: activities.earlierWrites.
-func (c call) earlier() int64 {
-	if c.inTask {
-		return int64(c.attempt)
-	}
-	return int64(c.attempt) - 1
-}
-
-// holder is what the call records of who has the device.
-func (c call) holder() inventory.Holder {
-	of := device.RecordOf(c.who.String())
-	switch c.tenant {
-	case clearTenant:
-		of = device.RecordOf("")
-	case keepTenant:
-		return inventory.Holder{}
-	}
-	of.Hold, of.Bindings, of.Cleans = c.hold, int(c.bindings), int(c.cleans)
-	return inventory.Holder{Record: &of, Left: c.left.String(), LeftGeneration: int64(c.leftGeneration)}
 }
 
 func (t turn) inventoryOf(v device.Inventory, provider int8) device.Inventory {

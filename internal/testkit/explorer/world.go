@@ -3,9 +3,12 @@ package explorer
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/host"
+	"burnish/internal/lifecycle"
+	"burnish/workflows/contract"
 )
 
 // who is a party: an instance, or the former user of other hardware.
@@ -33,13 +36,27 @@ func whoIs(instance string) who {
 	return noParty
 }
 
-// world is everything at one moment. It is comparable: two equal worlds have one future.
+// world is everything at one moment: two worlds with one key have one future.
 type world struct {
-	wf     workflow
-	backup workflow // of the database; none where it does not exist
-	inv    stock
-	late   call // a request that was carried out, and may be carried out once more
-	host   hostState
+	// d is the device's workflow, backup that of the database's copy; nil: there is none. Neither is changed, but
+	// replaced.
+	d, backup *lifecycle.State
+	late      *lateCall // nil: there is none
+	now       time.Time
+	lostAt    time.Time // when the last workflow was lost
+	idle      int       // moves since it was available or allocated, in a simulation
+	counted   int       // its last binding that was counted there
+	environment
+}
+
+// environment is all but the workflow. It is comparable.
+type environment struct {
+	runs int8 // how many workflows of the device were lost
+	// ended is the hold, and endedWith the instance, that the last one published.
+	ended     device.Hold
+	endedWith who
+	inv       stock
+	host      hostState
 
 	// slot is the hardware in the slot, bytes whose data each hardware holds.
 	slot  unit
@@ -51,13 +68,18 @@ type world struct {
 	held bool
 	// unseen: the hardware was swapped, and no discovery has ended since.
 	unseen bool
-	// aged: what the host saw last is older than a swap takes.
-	aged bool
 	// attended: the host has seen the hardware, and holds it for its return: a swap would be
 	// noticed.
 	attended bool
 
 	tenants [2]tenant
+	asked   [2]uint8 // the number of each party's last bind
+	ids     uint8    // of requests
+
+	// stepDone: the step's result is in the history, but the task that handles it was lost.
+	stepDone bool
+	// attempts counts those of the call of each kind of job that were lost.
+	attempts [4]int8
 
 	faults, binds, acts, recreations uint8 // how many are left
 }
@@ -90,20 +112,6 @@ func (a denial) String() string {
 	return [...]string{"", "unbind was answered", "unbind was refused", "bind was refused"}[a]
 }
 
-// stock is the provider.
-type stock struct {
-	exists     bool
-	provider   int8
-	generation int16
-	reserved   bool
-	used       who
-	recorded   bool // the provider records who has it (SAFETY F24)
-	tenant     who
-	hold       device.Hold // and the rest of device.Record
-	bindings   int8
-	cleans     int8
-}
-
 // hostState is what the host knows.
 type hostState struct {
 	journal journal
@@ -124,17 +132,18 @@ type journal struct {
 
 // workDone is one attempt of one step.
 type workDone struct {
-	seq, attempt, clean int8
-	generation          int16
-	provider            int8
-	step                step
-	unit                unit
+	seq, attempt int8
+	clean        string
+	generation   int16
+	provider     int8
+	step         string
+	unit         unit
 }
 
-func (d workDone) entry() host.Entry {
-	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt),
-		Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
-		Serial: [...]string{"S1", "S2"}[enrolled], Reads: d.step == verify}
+func (w workDone) entry() host.Entry {
+	return host.Entry{Seq: int64(w.seq), Attempt: int32(w.attempt),
+		Clean: fmt.Sprintf("%s g%d of %d", w.clean, w.generation, w.provider), Step: w.step,
+		Serial: [...]string{"S1", "S2"}[enrolled], Reads: w.step == verify}
 }
 
 func (j journal) entry() host.Entry {
@@ -143,211 +152,78 @@ func (j journal) entry() host.Entry {
 	return e
 }
 
-// step is a step of the one full plan.
-type step uint8
-
+// The steps of the one full plan.
 const (
-	zero step = iota
-	verify
-	planLength
+	zero   = "zero"
+	verify = "verify"
 )
 
-func (s step) String() string { return [...]string{"zero", "verify"}[s] }
-
-// workflow is the device's workflow, as the database has it.
-type workflow struct {
+// stock is the provider.
+type stock struct {
 	exists     bool
-	run        int8 // how many runs began from nothing
-	dev        deviceID
-	generation int16
 	provider   int8
-	uncertain  bool
-	ended      device.Hold // the hold by the last run that ended, until it is known who has the device
-	left       who         // the instance of the last binding that ended
-	burnedFor  who         // the instance of a burn that is not known to have succeeded
-	had        [2]bool     // the instances that were bound
-
-	cleanUnderWay bool // Clean is set
-	clean         cleanRun
-	cleans, seq   int8
-	inUse         use  // seen during the clean
-	unreserved    bool // a read showed that the clean's reservation is gone
-
-	read, ensure, look bool // the intents
-	undiscovered       bool
-	backAgain          who // the operator is called: this instance may have left
-
-	main, rec, upd call
-	lock           holder
-	queued         bool // the update waits for the lock
-	stepDone       bool // the step's result is in the history, but the task that handles it was lost
-	unbinds        who  // an unbind waits for the burn of its instance
-}
-
-// use is who has the device by the inventory, and by which number of its record.
-type use struct {
-	by       who
-	recorded bool
-	number   int8
-}
-
-type cleanRun struct {
-	id         int8
-	next       step
 	generation int16
-	provider   int8
+	reserved   bool
+	used       who
+	recorded   bool // the provider records who has it (SAFETY F24)
+	tenant     who
+	hold       device.Hold // and the rest of device.Record
+	bindings   int8
+	cleans     int8
 }
 
-type holder uint8
-
-const (
-	free holder = iota
-	byMain
-	byRec
-	byUpd
-)
-
-// call is an activity of the workflow: asked, and perhaps answered.
-type call struct {
-	kind    callKind
-	act     act // what the update does after it
-	who     who // for whom
+// lateCall is a request that was carried out, and may be carried out once more.
+type lateCall struct {
+	call    lifecycle.Call
 	attempt int8
-	inTask  bool // its first attempt is made in the workflow task, and again if that is lost
-
-	expects        bool
-	expect         int16
-	provider       int8
-	generation     int16
-	tenant         tenantWrite
-	hold           device.Hold // what it records with it
-	bindings       int8
-	cleans         int8
-	left           who
-	leftGeneration int16
-
-	asked deviceID // the device when it was asked for
-	known known
 }
 
-// tenantWrite says what a write records of the tenant.
-type tenantWrite uint8
-
-const (
-	keepTenant tenantWrite = iota
-	clearTenant
-	writeTenant
-)
-
-// known is device.Known as it was.
-type known struct {
-	generation          int16
-	provider            int8
-	uncertain, recorded bool
-	left                who
-	leftGeneration      int16
-}
-
-type callKind uint8
-
-const (
-	none callKind = iota
-	resolve
-	cleanReserve
-	cleanDiscover
-	cleanStep
-	returnReserve
-	lower
-	lowerRead
-	ensureReserved
-	readReservation
-	discover
-	bindReserve
-	readToLeave
-	leaveReserve
-	endMaintenance
-	lookBeforeReturn
-	lookBeforeProvide
-	lookBeforeEndMaintenance
-	lookBeforeBind
-	burnBegun
-	awaitKnown
-)
-
-func (k callKind) String() string {
-	return [...]string{"", "resolve", "reserve for the clean", "discover for the clean", "step", "reserve for the return",
-		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind",
-		"read to leave the offer", "reserve to leave the offer", "reserve to end the maintenance",
-		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind",
-		"the next task of the burn", "the state of an unknown device"}[k]
-}
-
-// act is an update.
-type act uint8
-
-const (
-	noAct act = iota
-	actBind
-	actClaim     // the first half of a bind; actBind is the second
-	actBindAgain // of what its instance may have
-	actUnbind
-	actManage
-	actRetire
-	actMaintain
-	actMaintainOff
-	actProvide
-)
-
-// deviceID stands for a device.Device: there are few different ones.
-type deviceID uint16
-
-// atlas numbers the devices.
-type atlas struct {
-	ids map[flatDevice]deviceID
-	all []device.Device
-}
-
-type flatDevice struct {
-	flat          device.Device
-	claim         device.Claim
-	binding       device.Binding
-	claims, binds bool
-}
-
-func newAtlas() *atlas { return &atlas{ids: map[flatDevice]deviceID{}} }
-
-func (a *atlas) id(d device.Device) deviceID {
-	f := flatDevice{flat: d}
-	if d.Claim != nil {
-		f.claim, f.claims = *d.Claim, true
+// request is the one that is under way, nil if none is: there is one at a time but for an unbind.
+func (w *world) request() *lifecycle.Job {
+	if w.d == nil {
+		return nil
 	}
-	if d.Binding != nil {
-		f.binding, f.binds = *d.Binding, true
+	for _, j := range w.d.Jobs {
+		if j.Verb.Name != "" && !j.Ended {
+			return j
+		}
 	}
-	f.flat.Claim, f.flat.Binding = nil, nil
-	if id, ok := a.ids[f]; ok {
-		return id
-	}
-	id := deviceID(len(a.all))
-	a.ids[f] = id
-	a.all = append(a.all, d)
-	return id
+	return nil
 }
+
+// call finds a call under way of one of the activities.
+func (w *world) call(activities ...string) *lifecycle.Call {
+	if w.d == nil {
+		return nil
+	}
+	for _, j := range w.d.Jobs {
+		for _, activity := range activities {
+			if j.Call != nil && j.Call.Activity == activity {
+				return j.Call
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) steps() *lifecycle.Call { return w.call(zero, verify) }
 
 // describe writes the world in one line, for a counter-example.
-func (e *explorer) describe(w world) string {
+func (e *explorer) describe(w *world) string {
 	var b strings.Builder
-	d := e.atlas.all[w.wf.dev]
-	if !w.wf.exists {
+	if w.d == nil {
 		b.WriteString("no workflow")
 	} else {
-		fmt.Fprintf(&b, "%s", d.State)
+		d := w.d.Device
+		b.WriteString(string(d.State))
 		for _, f := range []struct {
 			name string
 			on   bool
 		}{
-			{"dirty", d.Dirty}, {"returning", d.Returning}, {"unseen", d.Unseen}, {"awaiting clean", d.AwaitingManualClean}, {"maintenance", d.InMaintenance()},
-			{"read", w.wf.read}, {"ensure", w.wf.ensure}, {"look", w.wf.look}, {"uncertain", w.wf.uncertain},
+			{"dirty", d.Dirty}, {"returning", d.Returning}, {"unseen", d.Unseen},
+			{"awaiting clean", d.AwaitingManualClean}, {"maintenance", d.InMaintenance()},
+			{"read", w.d.Intent.ReadInventory}, {"ensure", w.d.Intent.EnsureReserved}, {"look", w.d.Intent.Rediscover},
+			{"uncertain", w.d.GenerationUncertain},
 		} {
 			if f.on {
 				b.WriteString(", " + f.name)
@@ -359,12 +235,10 @@ func (e *explorer) describe(w world) string {
 		if d.Binding != nil {
 			fmt.Fprintf(&b, ", bound to %s", d.Binding.Instance)
 		}
-		for _, c := range []call{w.wf.main, w.wf.rec, w.wf.upd} {
-			if c.kind != none {
-				fmt.Fprintf(&b, ", waits for %q", c.kind)
-			}
+		for _, j := range w.d.Jobs {
+			fmt.Fprintf(&b, ", %s: %q", j.ID, j.Phase)
 		}
-		fmt.Fprintf(&b, "; knows generation %d, seq %d", w.wf.generation, w.wf.seq)
+		fmt.Fprintf(&b, "; knows generation %d, seq %d", w.d.Generation, w.d.Seq)
 	}
 	i := w.inv
 	fmt.Fprintf(&b, " | provider %d at %d: reserved %v, used by %q", i.provider, i.generation, i.reserved, i.used)
@@ -378,9 +252,17 @@ func (e *explorer) describe(w world) string {
 			fmt.Fprintf(&b, ", %s has it", first+who(n))
 		}
 	}
-	j := w.host.journal
-	if j.found {
-		fmt.Fprintf(&b, " | journal: %s of clean %d, seq %d, done %v", j.step, j.clean, j.seq, j.done)
+	if j := w.host.journal; j.found {
+		fmt.Fprintf(&b, " | journal: %s of clean %s, seq %d, done %v", j.step, j.clean, j.seq, j.done)
 	}
 	return b.String()
+}
+
+// enrollment is that of the device.
+func (e *explorer) enrollment() contract.Enrollment {
+	owner := device.OwnerSelf
+	if e.nova {
+		owner = device.OwnerNova
+	}
+	return contract.Enrollment{Name: "d1", Host: "h1", Driver: "testdriver", Type: "NVME", Owner: owner, OneTimeUse: true}
 }

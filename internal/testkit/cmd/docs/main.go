@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"burnish/internal/device"
+	"burnish/internal/lifecycle"
 )
 
 func main() {
@@ -60,7 +61,10 @@ func statesPage(page string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return between(page, "observations", device.ObservationMarkdown())
+	if page, err = between(page, "observations", device.ObservationMarkdown()); err != nil {
+		return "", err
+	}
+	return between(page, "due", lifecycle.Markdown())
 }
 
 // between puts the content between two markers.

@@ -7,23 +7,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/lifecycle"
 )
 
 const (
 	states       = "<!-- states:begin -->\nan older table\n<!-- states:end -->\n"
 	observations = "<!-- observations:begin -->\nan older table\n<!-- observations:end -->\n"
-	stale        = "# Title\n\nBefore.\n\n" + states + "\nBetween.\n\n" + observations + "\nAfter.\n"
+	due          = "<!-- due:begin -->\nan older table\n<!-- due:end -->\n"
+	stale        = "# Title\n\nBefore.\n\n" + states + "\nBetween.\n\n" + observations + "\nThen.\n\n" + due + "\nAfter.\n"
 )
 
-func TestThePageShowsBothTables(t *testing.T) {
+func TestThePageShowsEachTable(t *testing.T) {
 	got, err := statesPage(stale)
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(got, "# Title\n\nBefore.\n\n<!-- states:begin -->\n"), got)
-	require.True(t, strings.HasSuffix(got, "<!-- observations:end -->\n\nAfter.\n"), got)
+	require.True(t, strings.HasSuffix(got, "<!-- due:end -->\n\nAfter.\n"), got)
 	require.NotContains(t, got, "an older table")
 	require.Contains(t, got, "\n\n"+device.Markdown()+"\n")
 	require.Contains(t, got, "<!-- states:end -->\n\nBetween.\n\n<!-- observations:begin -->\n\n"+
 		device.ObservationMarkdown()+"\n")
+	require.Contains(t, got, "<!-- observations:end -->\n\nThen.\n\n<!-- due:begin -->\n\n"+lifecycle.Markdown()+"\n")
 	require.Contains(t, got, "\n```mermaid\n"+device.Mermaid()+"```\n")
 	again, err := statesPage(got)
 	require.NoError(t, err)

@@ -1,0 +1,41 @@
+package explorer
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Devices live through turnovers with faults at random: no promise is broken, and none waits in silence.
+// BURNISH_SIMULATE_TURNOVERS sets how many, BURNISH_SIMULATE_SEED the first seed.
+func TestSimulate(t *testing.T) {
+	number := func(name string, usual int) int {
+		text := os.Getenv(name)
+		if text == "" {
+			return usual
+		}
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		return n
+	}
+	const devices = 100
+	turnovers := number("BURNISH_SIMULATE_TURNOVERS", 10_000) / devices
+	seed := number("BURNISH_SIMULATE_SEED", 1)
+	for _, nova := range []bool{false, true} {
+		t.Run(map[bool]string{false: "owner self", true: "owner nova"}[nova], func(t *testing.T) {
+			t.Parallel()
+			all := 0
+			for i := range devices / 2 {
+				s := Simulation{Nova: nova, Seed: uint64(seed + i), Turnovers: turnovers}
+				moves, found := s.Run()
+				if found != nil {
+					t.Fatalf("%s: %s", s, found)
+				}
+				all += moves
+			}
+			t.Logf("%d turnovers in %d moves", devices/2*turnovers, all)
+		})
+	}
+}

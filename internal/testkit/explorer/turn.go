@@ -1,0 +1,285 @@
+package explorer
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/lifecycle"
+	"burnish/workflows/contract"
+)
+
+// turn is one step of the world: w changes.
+type turn struct {
+	*explorer
+	w *world
+}
+
+func (t turn) dev() device.Device {
+	if t.w.d == nil {
+		return device.Device{}
+	}
+	return t.w.d.Device
+}
+
+func (t turn) state() device.State { return t.dev().State }
+
+func (t turn) fault() bool {
+	if t.w.faults == 0 {
+		return false
+	}
+	t.w.faults--
+	return true
+}
+
+func (t turn) acts() bool {
+	if t.w.acts == 0 || t.w.d == nil {
+		return false
+	}
+	t.w.acts--
+	return true
+}
+
+// decide tells the workflow what happened. What only looks things up is answered at once.
+func (t turn) decide(in lifecycle.Input) {
+	before := t.w.d
+	t.w.d = before.Clone()
+	t.w.d.Archive, t.w.d.Acts, t.w.d.Recent = nil, nil, nil
+	t.w.d.Decide(in, t.w.now, settings{t})
+	for t.lookedUp() {
+	}
+	t.w.d.Mail = nil
+	t.answered()
+	t.follow(before.Device)
+}
+
+// lookedUp answers one call that asks neither the provider nor the hardware, and ends the pause between two of them.
+func (t turn) lookedUp() bool {
+	for _, c := range t.w.d.Due() {
+		var found any
+		switch c.Activity {
+		case contract.ActivityFindBySerial:
+			found = &contract.DeviceBySerial{}
+		case contract.ActivityAskInstance:
+			found = &contract.InstanceAnswer{}
+		case contract.ActivityFindPreviousRun:
+			found = t.previousRun()
+		default:
+			continue
+		}
+		t.w.d.Decide(lifecycle.Ended{Key: c.Key, Outcome: lifecycle.Outcome{Found: found}}, t.w.now, settings{t})
+		return true
+	}
+	for _, j := range t.w.d.Jobs {
+		if strings.HasPrefix(string(j.Phase), "unknown: a pause") {
+			t.w.now = j.Until
+			t.w.d.Decide(lifecycle.Come{}, t.w.now, settings{t})
+			return true
+		}
+	}
+	return false
+}
+
+// previousRun is what a listing says of the device's last workflow that ended.
+func (t turn) previousRun() *contract.PreviousRun {
+	if t.w.runs == 0 {
+		return &contract.PreviousRun{}
+	}
+	p := &contract.PreviousRun{RunID: string(rune('0' + t.w.runs)), State: device.Error, Hold: t.w.ended,
+		EndedAt: t.w.lostAt}
+	if t.w.endedWith != noParty {
+		p.State, p.Instance = device.Allocated, t.w.endedWith.String()
+	}
+	if t.without.holdRecord {
+		p.Hold = device.HoldNone
+	}
+	return p
+}
+
+// asks sends a request. It says whether the request was not refused at once.
+func (t turn) asks(v contract.Verb, in contract.Input) bool {
+	if t.w.d == nil {
+		return false
+	}
+	t.w.ids++
+	asked := lifecycle.Asked{ID: "u" + string(rune('A'+t.w.ids)), Verb: v, In: in}
+	if t.w.d.Arrives(asked, settings{t}) != nil {
+		return false
+	}
+	if off, _ := in.(contract.MaintenanceInput); off.Off || v.Name == contract.VerbProvide.Name {
+		t.w.held = false // what its operator gives up, it may get before the answer
+	}
+	t.decide(asked)
+	return true
+}
+
+// answered takes the answers to requests to those who asked.
+func (t turn) answered() {
+	for again := true; again; {
+		again = false
+		for _, j := range t.w.d.Jobs {
+			if j.Ended {
+				t.w.d.Answer(j.ID)
+				t.answer(j)
+				again = true
+				break
+			}
+		}
+	}
+}
+
+func (t turn) answer(j *lifecycle.Job) {
+	refusal, _ := contract.RefusalOf(j.Err)
+	unknown := refusal.Fault.Code == device.CodeReservationUnknown || refusal.Fault.Class == device.Transient
+	switch in := j.In.(type) {
+	case contract.BindInput:
+		p := whoIs(in.Instance)
+		switch {
+		case j.Verb.Name == contract.VerbUnclaim.Name:
+			if j.Err == nil {
+				t.w.tenants[p-first].denied = unbindAnswered
+			}
+		case j.Err == nil && (j.Verb.Name != contract.VerbClaim.Name || j.Result.Binding > 0):
+			if !j.Result.Already && t.w.slot != enrolled && t.w.unseen {
+				t.broken(p.String() + " gets hardware that was swapped while it was offered")
+			}
+			t.granted(p)
+		case j.Err != nil && !unknown && j.Verb.Name != contract.VerbClaim.Name:
+			t.refused(p)
+		}
+	case contract.UnbindInput:
+		mine := tenant{denied: unbindAnswered}
+		switch {
+		case unknown:
+			mine.denied = noDenial
+		case j.Err != nil:
+			mine.denied = unbindRefused
+		}
+		t.w.tenants[whoIs(in.Instance)-first] = mine
+	case contract.TenantInput, contract.RetireInput, contract.MaintenanceInput:
+		if off, _ := in.(contract.MaintenanceInput); j.Err == nil && !j.Result.Already || off.Off {
+			lost, _ := in.(contract.RetireInput) // a step that runs may still be on its way
+			t.w.held = t.atRest() && t.dev().Hold() != device.HoldNone && !lost.Lost
+		}
+	case contract.CleanInput:
+		if j.Err == nil && !in.Manual() {
+			t.w.held = false
+		}
+	case contract.ReasonInput, contract.OverrideInput:
+		if j.Err == nil {
+			t.w.held = t.w.held && j.Verb.Name == contract.VerbAbort.Name
+		}
+	}
+	if j.Err != nil && errors.As(j.Err, new(*device.IllegalError)) {
+		t.broken("a request ended with a defect: " + j.Err.Error())
+	}
+}
+
+// atRest: nothing is done to the device that an operator has.
+func (t turn) atRest() bool {
+	d := t.dev()
+	return d.State != device.Unknown && d.State != device.Allocated && !d.BeingCleaned() && !d.Returning
+}
+
+// follow keeps what people believe of the device true after a decision.
+func (t turn) follow(was device.Device) {
+	d := t.dev()
+	if was.Returning && !d.Returning && d.State == device.Available && d.Hold() != device.HoldNone {
+		t.w.held = true // it was returned into its maintenance
+	}
+	t.w.held = t.w.held && d.State != device.Allocated
+	// An override ends when the device is dirty again. The write under way was right when it was sent (F30 undoes it).
+	inUse := d.State == device.Available || d.State == device.Allocated
+	t.w.accepted = t.w.accepted && (!d.Dirty || inUse || t.beingLowered())
+}
+
+// granted: the bind is answered, and the tenant writes its data.
+func (t turn) granted(p who) {
+	mine := &t.w.tenants[p-first]
+	if mine.denied == unbindAnswered {
+		return // its client gave up and unbound it meanwhile
+	}
+	if t.w.tenants[second-p].has {
+		t.broken("two tenants have the device")
+	}
+	mine.has = true
+	t.writes(p)
+}
+
+// refused: the bind is refused, and has no effect (F42).
+func (t turn) refused(p who) {
+	if mine := &t.w.tenants[p-first]; !mine.has {
+		mine.denied = bindRefused
+	}
+}
+
+// writes: the tenant writes its data.
+func (t turn) writes(p who) {
+	t.w.bytes[t.w.slot], t.w.accepted, t.w.acceptedOnce = p, false, false
+}
+
+// unaccounted are whose bytes are in the slot, unless an override is about them.
+func (t turn) unaccounted() who {
+	if t.w.accepted && t.w.slot == enrolled {
+		return noParty
+	}
+	return t.w.bytes[t.w.slot]
+}
+
+func (t turn) beingLowered() bool { return t.w.call(contract.ActivityUnreserve) != nil }
+
+// bindLooked: the host has looked for a bind that is not answered yet. A swap in this moment is not
+// seen (F39), also where the burn's answer makes the device unknown first.
+func (t turn) bindLooked() bool {
+	j := t.w.request()
+	if j == nil {
+		return false
+	}
+	_, binds := j.In.(contract.BindInput)
+	return binds && (j.Call == nil || j.Call.Activity != contract.ActivityDiscover)
+}
+
+// jobs are what the device has under way, by what a story calls them.
+var jobs = []string{"the clean", "the reconciliation", "the look", "the request"}
+
+// owed is the call of a job that is due, nil if there is none.
+func (t turn) owed(of int) *lifecycle.Call {
+	if t.w.d == nil {
+		return nil
+	}
+	id := []string{"work", "reconcile", "look", ""}[of]
+	for _, j := range t.w.d.Jobs {
+		if j.Call == nil || j.Ended || (j.Verb.Name != "") != (id == "") || id != "" && j.ID != id {
+			continue
+		}
+		for _, c := range t.w.d.Due() {
+			if c.Key == j.Call.Key {
+				return &c
+			}
+		}
+	}
+	return nil
+}
+
+// end gives the outcome of a call to the job that made it.
+func (t turn) end(of int, c *lifecycle.Call, o lifecycle.Outcome) {
+	t.w.attempts[of] = 0
+	t.decide(lifecycle.Ended{Key: c.Key, Outcome: o})
+}
+
+// pass lets time pass, with all that comes meanwhile.
+func (t turn) pass(by time.Duration) {
+	until := t.w.now.Add(by)
+	for t.w.d != nil {
+		at, _ := t.w.d.Next()
+		if at.IsZero() || at.After(until) {
+			break
+		}
+		if at.After(t.w.now) {
+			t.w.now = at
+		}
+		t.decide(lifecycle.Come{})
+	}
+	t.w.now = until
+}
