@@ -64,6 +64,7 @@ func (b *biosStep) do(ctx context.Context) (already bool, err error) {
 			return already, err
 		}
 	}
+	b.h.percent = 20
 	if err := b.h.restartFrom(ctx, b.run, &b.rec.Stage, b.save); err != nil {
 		return false, err
 	}
@@ -152,7 +153,6 @@ func (h *handle) endPOST(ctx context.Context, run hardware.StepRun) error {
 func (h *handle) restartFrom(ctx context.Context, run hardware.StepRun, stage *biosStage,
 	save func(biosStage) error) error {
 	if *stage == biosAsked {
-		h.percent = 20
 		if err := h.powerOff(ctx, run); err != nil {
 			return err
 		}
@@ -163,7 +163,6 @@ func (h *handle) restartFrom(ctx context.Context, run hardware.StepRun, stage *b
 	if *stage != biosOff {
 		return nil
 	}
-	h.percent = 40
 	before, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err

@@ -105,6 +105,7 @@ func (r *restorer) save(stage biosStage) error {
 // restart restarts the server if that was begun, and waits for what comes into force with it.
 func (r *restorer) restart(ctx context.Context) error {
 	if r.rec.Stage == biosAsked || r.rec.Stage == biosOff {
+		r.h.percent = 20
 		err := r.h.restartFrom(ctx, r.run, &r.rec.Stage, r.save)
 		if f, is := device.AsFault(err); is && f.Code == device.CodeNoProgress && r.askedTPM() {
 			return hardware.Refused(device.CodeTPMNotCleared, "agree at the server's console to clear its TPM, or refuse it; "+

@@ -183,7 +183,8 @@ func TestAPolicyMayRequireThatAnItemIsCovered(t *testing.T) {
 // one for what it says.
 func TestWhatTheBMCDoesNotShowAnyMoreIsADifference(t *testing.T) {
 	s := newStepper(t, redfishsim.ILO, quickBMC)
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/EventService/", Kind: redfishsim.Respond, Status: 403, Times: -1})
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/EventService/", Kind: redfishsim.Respond, Status: 403,
+		Times: -1})
 	_, err := s.run(stepBMCRestore, nil)
 	require.Equal(t, device.CodeSetupMismatch, code(err), "%v", err)
 	require.ErrorContains(t, err, "subscriptions")

@@ -161,6 +161,7 @@ func (r *restorer) tpmCleared(ctx context.Context, c *coverage) (bool, error) {
 }
 
 func notCleared(format string, args ...any) error {
-	return hardware.Refused(device.CodeTPMNotCleared, "see the server's console and its BIOS, clear the TPM there or correct "+
-		"the cause, then clean the server", "the TPM was not cleared: "+format, args...)
+	return hardware.Refused(device.CodeTPMNotCleared,
+		"see the server's console and its BIOS, clear the TPM there or correct the cause, then clean the server",
+		"the TPM was not cleared: "+format, args...)
 }

@@ -461,7 +461,8 @@ func (t *tree) addBoot(r *resource) {
 		}
 	}
 	if one.Interfaces != nil {
-		r.doc["TrustedModules"] = []any{doc{"InterfaceType": "TPM2_0", "FirmwareVersion": "7.2.2.0", "Status": status("Enabled")}}
+		tpm := doc{"InterfaceType": "TPM2_0", "FirmwareVersion": "7.2.2.0", "Status": status("Enabled")}
+		r.doc["TrustedModules"] = []any{tpm}
 		t.addSecureBoot(r)
 	}
 }
@@ -540,12 +541,14 @@ func (t *tree) addSecureBoot(r *resource) {
 		for _, name := range []string{"PK", "KEK", "db", "dbx"} {
 			at := list + "/" + name + suffix
 			t.member("SecureBootDatabase.v1_0_0.SecureBootDatabase", list, name+suffix, name+suffix,
-				doc{"DatabaseId": name + suffix, "Certificates": t.link(at + "/Certificates"), "Signatures": t.link(at + "/Signatures")})
+				doc{"DatabaseId": name + suffix, "Certificates": t.link(at + "/Certificates"),
+					"Signatures": t.link(at + "/Signatures")})
 			t.list("Certificate", at+"/Certificates")
 			t.list("Signature", at+"/Signatures")
 			for i, content := range databases[name] {
 				if name == "dbx" {
-					t.member("Signature.v1_0_0.Signature", at+"/Signatures", strconv.Itoa(i+1), content, doc{"SignatureString": content})
+					t.member("Signature.v1_0_0.Signature", at+"/Signatures", strconv.Itoa(i+1), content,
+						doc{"SignatureString": content})
 					continue
 				}
 				t.member("Certificate.v1_2_0.Certificate", at+"/Certificates", strconv.Itoa(i+1), content,
