@@ -79,14 +79,6 @@ type CoveragePolicy struct {
 	Items []string `json:"items"`
 }
 
-// RestoreArgs are the arguments of the steps that restore how a server was set up. The items of Setup take
-// the place of those that were recorded. Golden without Setup: the policy does not know the profile.
-type RestoreArgs struct {
-	Golden  string       `json:"golden,omitempty"`
-	Setup   device.Setup `json:"setup,omitempty"`
-	Require []string     `json:"require,omitempty"`
-}
-
 // Matches says that the entry is for the device.
 func (m Match) Matches(s Subject) bool {
 	return matches(m.Type, s.Type) && matches(m.Vendor, s.Vendor) && matches(m.Model, s.Model) &&

@@ -46,3 +46,11 @@ const (
 var SetupItems = []string{SetupAccounts, SetupKeys, SetupSessions, SetupSubscriptions, SetupMedia, SetupInterfaces,
 	SetupProtocols, SetupLockdown, SetupCertificates, SetupPasswords, SetupOverride, SetupBoot, SetupSecureBoot,
 	SetupSecureBootKeys, SetupTPM}
+
+// RestoreArgs are the arguments of the steps that restore how a server was set up. The items of Setup take
+// the place of those that were recorded. Golden without Setup: the policy does not know the profile.
+type RestoreArgs struct {
+	Golden  string   `json:"golden,omitempty"`
+	Setup   Setup    `json:"setup,omitempty"`
+	Require []string `json:"require,omitempty"`
+}

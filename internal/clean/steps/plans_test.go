@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +33,9 @@ func devices() []clean.Subject {
 		drive("ZEROES", device.WriteZeroes, device.Capabilities{WriteZeroes: true, ManageNamespaces: true}),
 		{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: []string{"firmware_reflash", "pci_reset"}, HostSteps: known},
 		{Name: "server", Type: "NODE", Vendor: "Dell", Model: "R750", Operation: device.SecureErase, HostSteps: known,
-			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "boot_restore",
-				"secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore", "verify_properties"}},
+			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware",
+				"bios_reset", "boot_restore", "secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore",
+				"verify_properties"}},
 	}
 }
 
@@ -170,7 +172,7 @@ func TestAServerGetsItsGoldenProfile(t *testing.T) {
 		require.Nil(t, fault)
 		given := 0
 		for _, p := range plan {
-			if strings.Contains("boot_restore secure_boot_restore tpm_clear bmc_restore", p.Step.Name) {
+			if slices.Contains([]string{"boot_restore", "secure_boot_restore", "tpm_clear", "bmc_restore"}, p.Step.Name) {
 				require.JSONEq(t, want, string(p.Args), p.Step.Name)
 				given++
 			}

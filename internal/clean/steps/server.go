@@ -124,7 +124,7 @@ func restore(name, iface string, priority float64) Step {
 // setupOf gives the golden profile that the server was enrolled with, and what must be covered; without
 // either, the step restores what was enrolled.
 func setupOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
-	given := clean.RestoreArgs{Golden: s.Golden, Setup: p.Golden[s.Golden], Require: p.CoverageOf(s)}
+	given := device.RestoreArgs{Golden: s.Golden, Setup: p.Golden[s.Golden], Require: p.CoverageOf(s)}
 	if given.Golden == "" && len(given.Require) == 0 {
 		return nil, true
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -45,7 +44,7 @@ type restorer struct {
 	h     *handle
 	run   hardware.StepRun
 	setup device.Setup
-	args  clean.RestoreArgs
+	args  device.RestoreArgs
 	rec   restarts
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -131,7 +130,7 @@ func (h *handle) readSetup(ctx context.Context) (device.Setup, error) {
 
 // wantedSetup is what the steps restore: what was recorded at the enrollment, but for the items of the
 // policy's golden profile. Items that must be covered are args.Require.
-func (h *handle) wantedSetup(run hardware.StepRun) (setup device.Setup, args clean.RestoreArgs, err error) {
+func (h *handle) wantedSetup(run hardware.StepRun) (setup device.Setup, args device.RestoreArgs, err error) {
 	if len(run.Args) > 0 {
 		if err := json.Unmarshal(run.Args, &args); err != nil {
 			return nil, args, hardware.CallerError("the arguments of %s: %v", run.Step, err)

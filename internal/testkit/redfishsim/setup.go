@@ -122,7 +122,8 @@ func setup(p Personality, s *State) {
 		"KEK": {"vendor KEK", "Microsoft KEK"}, "db": {"Microsoft db", "vendor db"}, "dbx": {"revoked 1", "revoked 2"}}}
 	one.SecureBoot.Databases = maps.Clone(one.SecureBoot.Vendor)
 	if p != ILO {
-		one.Options = []*BootOption{{"Boot0001", "PXE NIC.1", "PciRoot(0x0)/Pci(0x1,0x0)/MAC(0A1B2C3D4E5F)/IPv4(0.0.0.0)", true},
+		one.Options = []*BootOption{
+			{"Boot0001", "PXE NIC.1", "PciRoot(0x0)/Pci(0x1,0x0)/MAC(0A1B2C3D4E5F)/IPv4(0.0.0.0)", true},
 			{"Boot0002", "NVMe drive", "PciRoot(0x2)/Pci(0x4,0x0)/NVMe(0x1,00-00)", true}}
 		one.Order = []string{"Boot0001", "Boot0002"}
 	}
