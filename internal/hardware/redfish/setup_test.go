@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/host"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -256,62 +255,36 @@ func TestRestoringStepsAreInterruptedEverywhere(t *testing.T) {
 // be made again: its destination may hold a secret, and is not recorded.
 func unsubscribed(_ *redfishsim.Config, s *redfishsim.State) { s.Setup.Subscriptions = nil }
 
-// A BMC is reset to its defaults, with its accounts or with the first password, and what that has changed is set
-// back as it was recorded. One that has no reset which keeps its address is not reset.
+// A BMC is reset to its defaults, but for network and accounts, and what that has changed is set back as it was
+// recorded. One without such a reset is not reset.
 func TestABMCIsResetToItsDefaults(t *testing.T) {
-	for _, first := range []string{"", redfishsim.FirstPassword} {
-		each(t, func(t *testing.T, p redfishsim.Personality) {
-			s, before := hostile(t, p, unsubscribed)
-			inner := s.driver.host.Secret
-			s.driver.host.Secret = func(name string) (host.Secret, error) {
-				secret, err := inner(name)
-				secret.FirstPassword = first
-				return secret, err
-			}
-			note, err := s.run("bmc_reset", nil)
-			require.NoError(t, err)
-			require.NotContains(t, note, redfishsim.FirstPassword)
-			if p == redfishsim.ILO || p == redfishsim.Supermicro {
-				require.Contains(t, note, "not covered")
-				require.Zero(t, s.bmc.State().BMCResets)
-				return
-			}
-			require.Equal(t, 1, s.bmc.State().BMCResets)
-			require.False(t, s.bmc.State().FirstPassword)
-			_, err = s.run(stepBMCRestore, nil)
-			if first != "" { // the account of the monitoring is gone
-				require.Equal(t, device.CodeSetupMismatch, code(err), "%v", err)
-				require.ErrorContains(t, err, "accounts: monitor is missing")
-				return
-			}
-			require.NoError(t, err)
-			state := s.bmc.State().Setup
-			require.Equal(t, before.Accounts, state.Accounts)
-			require.Equal(t, before.Protocols, state.Protocols)
-			require.Equal(t, before.Interfaces, state.Interfaces)
-		})
-	}
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s, before := hostile(t, p, unsubscribed)
+		note, err := s.run("bmc_reset", nil)
+		require.NoError(t, err)
+		if p == redfishsim.ILO || p == redfishsim.Supermicro {
+			require.Contains(t, note, "not covered")
+			require.Zero(t, s.bmc.State().BMCResets)
+			return
+		}
+		require.Equal(t, 1, s.bmc.State().BMCResets)
+		_, err = s.run(stepBMCRestore, nil)
+		require.NoError(t, err)
+		state := s.bmc.State().Setup
+		require.Equal(t, before.Accounts, state.Accounts)
+		require.Equal(t, before.Protocols, state.Protocols)
+		require.Equal(t, before.Interfaces, state.Interfaces)
+	})
 }
 
 // S3.36
 func TestAResetOfTheBMCIsInterruptedEverywhere(t *testing.T) {
-	for p, first := range map[redfishsim.Personality]string{redfishsim.IDRAC: redfishsim.FirstPassword,
-		redfishsim.XCC: ""} {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.XCC} {
 		t.Run(string(p), func(t *testing.T) {
-			build := func(t *testing.T) *stepper {
-				s := newStepper(t, p, quickBMC)
-				inner := s.driver.host.Secret
-				s.driver.host.Secret = func(name string) (host.Secret, error) {
-					secret, err := inner(name)
-					secret.FirstPassword = first
-					return secret, err
-				}
-				return s
-			}
+			build := func(t *testing.T) *stepper { return newStepper(t, p, quickBMC) }
 			ordeal(t, build, "bmc_reset", nil, func(t *testing.T, s *stepper, err error) {
 				require.NoError(t, err, "said: %v", s.said)
 				require.Positive(t, s.bmc.State().BMCResets)
-				require.False(t, s.bmc.State().FirstPassword)
 			}, false)
 		})
 	}

@@ -203,8 +203,6 @@ func (m *Machine) answer(c *call) answer {
 		return unauthorized()
 	case r == nil:
 		return failure(404, "Base.1.8.ResourceMissingAtURI", "The resource at the URI was not found.")
-	case m.Data.FirstPassword && !open && !m.changesFirst(c, bare) && !below(m.Conf.SessionsPath):
-		return failure(403, "Base.1.8.PasswordChangeRequired", "The password must be changed first.")
 	case m.locked(method, bare):
 		return failure(403, "Base.1.8.ResourceInUse", "The system is in lockdown mode.")
 	case m.Conf.Unlicensed && (below(m.system("/Bios")) || method != http.MethodGet && below(updateService)):

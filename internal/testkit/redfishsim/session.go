@@ -38,7 +38,7 @@ func (m *Machine) session(r *http.Request) *Session {
 // sign says in the log whose session a request is of.
 func (m *Machine) sign(r *http.Request, entry *Request) {
 	if simserver.IsSession(entry.Path) {
-		entry.Body = strings.ReplaceAll(strings.ReplaceAll(entry.Body, m.Conf.Password, "…"), FirstPassword, "…")
+		entry.Body = strings.ReplaceAll(entry.Body, m.Conf.Password, "…")
 	}
 	if s := m.session(r); s != nil {
 		entry.Session = s.ID
@@ -53,7 +53,7 @@ func (m *Machine) authenticate(c *call) bool {
 	}
 	if c.Header.Get("X-Auth-Token") == "" {
 		user, password, has := c.BasicAuth()
-		return has && user == m.Conf.Username && password == m.password()
+		return has && user == m.Conf.Username && password == m.Conf.Password
 	}
 	s := m.session(c.Request)
 	if s != nil {
@@ -101,7 +101,7 @@ func (m *Machine) sessionBody(s *Session) doc {
 func (m *Machine) login(c *call) answer {
 	s := &m.Data
 	switch {
-	case !m.mayLogin() || c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.password():
+	case !m.mayLogin() || c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.Conf.Password:
 		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "The service received an authorization error.")
 	case len(s.Sessions) >= m.Conf.MaxSessions:
 		code := map[bool]string{true: "IDRAC.2.8.RAC0218", false: "Base.1.8.SessionLimitExceeded"}[m.is(IDRAC)]
@@ -117,10 +117,6 @@ func (m *Machine) login(c *call) answer {
 	a := answer{Status: http.StatusCreated, Header: map[string]string{"X-Auth-Token": one.Token}}
 	path := m.Conf.SessionsPath + "/" + one.ID
 	a.Body = m.tree(c.At, path).node(path).doc
-	if m.Data.FirstPassword {
-		a.Body["@Message.ExtendedInfo"] = []any{information("Base.1.8.PasswordChangeRequired", "The password must be changed "+
-			"by a PATCH of the URI '"+accounts+"/2'.", "OK")}
-	}
 	if !m.Conf.LoginWithoutLocation {
 		a.Header["Location"] = m.uri(path)
 		if m.is(ILO) {

@@ -3,7 +3,6 @@ package redfishsim
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -305,9 +304,6 @@ func (t *tree) addAccounts() {
 			if role := c.Text("RoleId"); role != "" {
 				a.Role = role
 			}
-			if c.Text("Password") != "" && a.User == t.Conf.Username {
-				t.Data.FirstPassword = c.Text("Password") != t.Conf.Password
-			}
 			name, renames := c.JSON["UserName"].(string)
 			switch {
 			case !renames:
@@ -559,17 +555,6 @@ func (t *tree) addSecureBoot(r *resource) {
 	}
 }
 
-// FirstPassword is that of the BMC's user after a reset to its defaults.
-const FirstPassword = "on-the-label-of-the-chassis"
-
-// password is the one that the BMC's user has.
-func (m *Machine) password() string {
-	if m.Data.FirstPassword {
-		return FirstPassword
-	}
-	return m.Conf.Password
-}
-
 // addReset adds the reset of the BMC to its defaults, where it has one that keeps its address.
 func (t *tree) addReset(r *resource, path string) {
 	if t.is(ILO, Supermicro) {
@@ -594,7 +579,6 @@ func (t *tree) addReset(r *resource, path string) {
 		}
 		if kind != "PreserveNetworkAndUsers" {
 			one.Accounts = slices.DeleteFunc(one.Accounts, func(a *Account) bool { return a.User != t.Conf.Username })
-			t.Data.FirstPassword = true
 		}
 		t.Data.BMCResets++
 		t.Data.Sessions = nil
@@ -604,11 +588,6 @@ func (t *tree) addReset(r *resource, path string) {
 		}
 		return answer{Status: 204}
 	}))
-}
-
-// changesFirst is true for the only request that is allowed with the first password.
-func (m *Machine) changesFirst(c *call, path string) bool {
-	return c.Method == http.MethodPatch && strings.HasPrefix(path, accounts+"/") && c.Text("Password") != ""
 }
 
 // locked is whether a lockdown refuses the request.

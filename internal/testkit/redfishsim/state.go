@@ -22,15 +22,13 @@ type State struct {
 	POSTStart time.Time
 	LastReset time.Time
 
-	BIOS  BIOS
-	Setup Setup
-	// FirstPassword: the BMC was reset to its defaults, and its user has FirstPassword until he changes it.
-	FirstPassword bool
-	BMCResets     int
-	Components    []*Component
-	Upload        *Upload // waits for StartUpdate
-	LastUpdate    string  // how it ended, in the words of Oem.Hpe.State; empty: there was none
-	Storages      []*Storage
+	BIOS       BIOS
+	Setup      Setup
+	BMCResets  int // to its defaults
+	Components []*Component
+	Upload     *Upload // waits for StartUpdate
+	LastUpdate string  // how it ended, in the words of Oem.Hpe.State; empty: there was none
+	Storages   []*Storage
 
 	Work        []*Work
 	Tasks       []*Task
