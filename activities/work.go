@@ -162,7 +162,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 	}
 	outcome, err = a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
-		Settings: a.in.Settings, Args: a.in.Args,
+		Settings: a.in.Settings, Args: a.in.Args, Rest: a.in.Rest,
 		Progress: a.heartbeats.percent, Reflash: a.recordReflash,
 		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,
 		Record:  func(offset int64) error { return a.recordOffset(fence, offset) },

@@ -32,7 +32,7 @@ prints the line and the error; the other entries are enrolled:
     - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
     - {address: "0000:01:00.0", host: h1, driver: block, set: {path: /dev/sdb}}
 
-keys: name host driver type address set one_time_use provide clean accept_signature labels`,
+keys: name host driver type address set one_time_use provide clean accept_signature golden labels`,
 		Example: `  burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
   burnish enroll --from oneview --filter model='*Gen10*' --host h1 --driver redfish \
     --set url=https://ilo{serial}.example/redfish/v1/Systems/1,secret=rack1 \
@@ -48,6 +48,8 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 		"allocates the device (self). A server of a shared pool (type NODE): oneview=APPLIANCE, "+
 		"server_hardware_uri=/rest/server-hardware/…, server_profile_template_uri=/rest/server-profile-templates/… and "+
 		"dynamic_allocation=true; without that it is pre-allocated")
+	flags.StringVar(&e.golden, "golden", "", "`PROFILE`: of a server, the profile under golden in the policy: what it says "+
+		"of the BMC and the boot is restored, and not what is found now")
 	flags.BoolVar(&e.oneTimeUse, "one-time-use", false, "clean it after every tenant, whatever the settings")
 	flags.BoolVar(&e.provide, "provide", false, "clean it and make it available")
 	flags.BoolVar(&e.clean, "clean", false, "assert that it is clean; only with BURNISH_CLEAN_ON_ENROLL=false")
@@ -71,7 +73,7 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
 			if other := firstGiven(flags, append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide",
-				"clean", "accept-signature", "label", "from"}, fromFlags...)...); other != "" {
+				"clean", "accept-signature", "golden", "label", "from"}, fromFlags...)...); other != "" {
 				return usagef("--file and --%s exclude each other: write it in the file", other)
 			}
 			if len(args) > 0 {

@@ -19,7 +19,7 @@ type enrollment struct {
 	name, host, driver, kind, address string
 	set                               map[string]string
 	oneTimeUse, provide, clean        bool
-	acceptSignature, reason           string
+	acceptSignature, reason, golden   string
 	labels                            map[string]string
 }
 
@@ -57,6 +57,12 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 			}
 			in.Enrollment.Settings[key] = value
 		}
+	}
+	if e.golden != "" {
+		if in.Enrollment.Settings == nil {
+			in.Enrollment.Settings = map[string]string{}
+		}
+		in.Enrollment.Settings[device.SettingGolden] = e.golden
 	}
 	if in.Enrollment, err = in.Enrollment.Normalize(); err != nil {
 		return contract.EnrollInput{}, err
@@ -202,11 +208,11 @@ func parseEntry(node yamlfile.Node) fleetEntry {
 	r := &yamlfile.Reader{}
 	texts := map[string]*string{
 		"name": &e.name, "host": &e.host, "driver": &e.driver, "type": &e.kind,
-		"address": &e.address, "accept_signature": &e.acceptSignature,
+		"address": &e.address, "accept_signature": &e.acceptSignature, "golden": &e.golden,
 	}
 	bools := map[string]*bool{"one_time_use": &e.oneTimeUse, "provide": &e.provide, "clean": &e.clean}
 	for key, value := range mapping(r, node, "a device", "name", "host", "driver", "type", "address", "set",
-		"one_time_use", "provide", "clean", "accept_signature", "labels") {
+		"one_time_use", "provide", "clean", "accept_signature", "golden", "labels") {
 		switch {
 		case texts[key] != nil:
 			*texts[key] = r.Scalar(value, key)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -230,6 +233,11 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 			add(row[0], row[1])
 		}
 	}
+	for _, item := range device.SetupItems {
+		if entries, recorded := v.Setup[item]; recorded {
+			add(strings.ReplaceAll(item, "_", " "), setupText(entries))
+		}
+	}
 	steps := make([]string, len(v.Steps))
 	for i, s := range v.Steps {
 		steps[i] = s.Step
@@ -253,6 +261,15 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	add("created", local(v.CreatedAt))
 	add("updated", local(v.UpdatedAt))
 	return a.pairs(rows)
+}
+
+// setupText is one item of how a server was set up when it was enrolled.
+func setupText(entries map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		all = append(all, key+": "+entries[key])
+	}
+	return cmp.Or(strings.Join(all, "; "), "none")
 }
 
 // approvalText says by whom a device was returned without a clean.

@@ -69,8 +69,10 @@ type Subject struct {
 	Vendor string
 	Model  string
 	Traits []string
-	// Properties are what a server consisted of when it was enrolled.
+	// Properties are what a server consisted of when it was enrolled, Golden the profile of the policy that
+	// it was enrolled with.
 	Properties device.Properties
+	Golden     string
 	// NVMe: the device is an NVMe controller that answers commands, not only the saved
 	// output of one.
 	NVMe bool

@@ -23,6 +23,10 @@ type PolicyLists struct {
 	// Properties are profiles that servers must have (verify_properties); the first that
 	// matches counts.
 	Properties []PropertiesPolicy `json:"properties,omitempty"`
+	// Golden are profiles of how servers are set up, by name; a server is enrolled with one.
+	Golden map[string]device.Setup `json:"golden,omitempty"`
+	// Coverage are items that servers' BMCs must offer.
+	Coverage []CoveragePolicy `json:"require_covered,omitempty"`
 	// Runbooks are in the order of their names. A device that two of them match has no plan.
 	Runbooks []Runbook `json:"runbooks,omitempty"`
 }
@@ -74,6 +78,12 @@ type FirmwareArgs struct {
 type PropertiesPolicy struct {
 	Match
 	Profile device.Properties `json:"profile"`
+}
+
+// CoveragePolicy names items of a device.Setup that must be covered on these servers.
+type CoveragePolicy struct {
+	Match
+	Items []string `json:"items"`
 }
 
 // Matches says that the entry is for the device.
@@ -133,6 +143,16 @@ func (p PolicyLists) PropertiesOf(s Subject) (device.Properties, bool) {
 		}
 	}
 	return device.Properties{}, false
+}
+
+// CoverageOf gives the items that must be covered on the device.
+func (p PolicyLists) CoverageOf(s Subject) (items []string) {
+	for _, entry := range p.Coverage {
+		if entry.Matches(s) {
+			items = append(items, entry.Items...)
+		}
+	}
+	return items
 }
 
 // WithoutLists is the policy as a plan records it: what its lists have for the device stands

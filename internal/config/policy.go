@@ -34,7 +34,8 @@ func policyKeys(p *clean.Policy) []policyKey {
 // sections reads the sections that are more than keys with one value each.
 var sections = map[string]func(*yamlfile.Reader, yamlfile.Node, *clean.Policy){
 	"priorities": readPriorities, "phases": readPhases, "limits": readLimits, "bios": readBIOS, "firmware": readFirmware,
-	"models": readModels, "properties": readProperties, "runbooks": readRunbooks,
+	"models": readModels, "properties": readProperties, "golden": readGolden, "require_covered": readCoverage,
+	"runbooks": readRunbooks,
 }
 
 // defaultStall is how long a sanitize may make no progress if the policy does not set it.
@@ -57,7 +58,7 @@ func readPolicy(path string, policy *clean.Policy) error {
 	r := &yamlfile.Reader{}
 	given := map[string]yamlfile.Node{}
 	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits", "bios",
-		"firmware", "models", "properties", "runbooks", "phases") {
+		"firmware", "models", "properties", "golden", "require_covered", "runbooks", "phases") {
 		given[section] = node
 		if read, ok := sections[section]; ok {
 			read(r, node, policy)

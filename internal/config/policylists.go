@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // This file reads the sections of a policy that are lists of entries for some devices each:
-// bios, firmware, properties.
+// bios, firmware, properties, golden, require_covered.
 
 // matchKeys are the keys by which an entry chooses devices.
 var matchKeys = []string{"type", "vendor", "model", "trait"}
@@ -209,6 +210,41 @@ func readProperties(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy
 			}
 		}
 		policy.Properties = append(policy.Properties, entry)
+	}
+}
+
+// readGolden reads the section golden: items of a device.Setup, as `show -o yaml` writes them.
+func readGolden(r *yamlfile.Reader, profiles yamlfile.Node, policy *clean.Policy) {
+	policy.Golden = map[string]device.Setup{}
+	for name, profile := range r.Mapping(profiles, "golden") {
+		setup := device.Setup{}
+		for item, entries := range r.Mapping(profile, "a golden profile", device.SetupItems...) {
+			setup[item] = map[string]string{}
+			for key, value := range r.Mapping(entries, item) {
+				if setup[item][key] = r.Scalar(value, key); setup[item][key] == "" {
+					r.Problem(value, "%s has no value", key)
+				}
+			}
+		}
+		policy.Golden[name] = setup
+	}
+}
+
+// readCoverage reads the section require_covered.
+func readCoverage(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy) {
+	for _, e := range entriesOf(r, list, "require_covered", append([]string{"items"}, matchKeys...)...) {
+		entry := clean.CoveragePolicy{Match: e.match(r)}
+		for _, item := range r.List(e.keys["items"], "items") {
+			name := r.Scalar(item, "an item")
+			if !slices.Contains(device.SetupItems, name) {
+				r.Problem(item, "%q is no item; the items are %s", name, strings.Join(device.SetupItems, ", "))
+			}
+			entry.Items = append(entry.Items, name)
+		}
+		if len(entry.Items) == 0 {
+			r.Problem(e.at, "an entry of require_covered needs items")
+		}
+		policy.Coverage = append(policy.Coverage, entry)
 	}
 }
 

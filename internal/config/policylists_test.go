@@ -106,6 +106,10 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 		"a link without its name":   {"properties:\n- profile:\n    links:\n    - {width: 4}\n", "line 4: ", "needs the key name"},
 		"a serial in a profile":     {"properties:\n- profile:\n    drives: [{serial: S}]\n", "line 3: ", `unknown key "serial"`},
 		"a second profile":          {"properties:\n- {type: A, profile: {cpus: 1}}\n- {type: A, profile: {cpus: 2}}\n", "line 3: ", "never used"},
+		"an item that is none":      {"golden:\n  rack:\n    disks: {a: b}\n", "line 3: ", `unknown key "disks"`},
+		"an entry without value":    {"golden:\n  rack:\n    accounts: {root: \"\"}\n", "line 3: ", "root has no value"},
+		"an item to cover":          {"require_covered:\n- {items: [disks]}\n", "line 2: ", `"disks" is no item`},
+		"nothing to cover":          {"require_covered:\n- {type: NODE}\n", "line 2: ", "needs items"},
 
 		"a bad name":                {"runbooks:\n  a b:\n    steps:\n    - {step: zero}\n", "line 3: ", `"a b" is not a valid name`},
 		"a runbook twice":           {"runbooks:\n  r: {steps: [{step: zero}]}\n  r: {steps: [{step: zero}]}\n", "line 3: ", "already defined"},

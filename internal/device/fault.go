@@ -136,6 +136,9 @@ const (
 	CodeDrivesChanged      Code = "drives_changed"
 	CodeDriveNotErasable   Code = "drive_not_erasable"
 	CodeEraseUnknown       Code = "erase_unknown"
+	CodeSetupMismatch      Code = "setup_mismatch"
+	CodeNotCovered         Code = "not_covered"
+	CodeTPMNotCleared      Code = "tpm_not_cleared"
 
 	// A server's shared pool.
 	CodeServerTaken          Code = "server_taken"

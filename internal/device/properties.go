@@ -16,6 +16,8 @@ type Properties struct {
 	Links     []Link  `json:"links,omitempty"`
 	// Facts are what the driver pci found of a PCI device, each under a name.
 	Facts map[string]string `json:"facts,omitempty"`
+	// Setup is how the server was set up; a profile of properties has none.
+	Setup Setup `json:"setup,omitempty"`
 }
 
 // Drive is one drive of a server. Serial has no blanks around it.

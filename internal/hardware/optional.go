@@ -180,6 +180,8 @@ type HealthReporter interface {
 // with the same Args.
 type StepRun struct {
 	Step string
+	// Rest are the later steps of the plan that restore the device too.
+	Rest []string
 	// Args are the step's arguments, a JSON object that fits its schema; nil: it has none.
 	Args     json.RawMessage
 	Settings device.StepSettings

@@ -54,6 +54,9 @@ func (d *State) Whole() (contract.DeviceStatus, error) {
 	var err error
 	v.Bindings, v.Acts = d.History, d.Acts
 	v.Cleans, err = d.Archive.Cleans()
+	if p, unreadable := device.ParseProperties(d.Host.Identity.Properties); unreadable == nil {
+		v.Setup = p.Setup // the steps say what is unreadable
+	}
 	return v, err
 }
 

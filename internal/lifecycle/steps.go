@@ -142,7 +142,7 @@ func (d *State) step(j *Job) {
 			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: run.Seq,
 			Binding: d.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
 			Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: j.Tries > 0,
-			More: onHost(run, run.Next+1), Next: next,
+			Rest: rest(run), More: onHost(run, run.Next+1), Next: next,
 		}})
 }
 
@@ -199,6 +199,17 @@ func (d *State) replan(j *Job, o Outcome) {
 	if !d.interrupted(j, o) {
 		d.cleanGoesOn(j)
 	}
+}
+
+// rest are the steps after the next one that restore the device as that does.
+func rest(run *contract.CleanRun) (names []string) {
+	if run.Plan[run.Next].Phase != string(clean.Restore) {
+		return nil
+	}
+	for i := run.Next + 1; onHost(run, i) && run.Plan[i].Phase == string(clean.Restore); i++ {
+		names = append(names, run.Plan[i].Step)
+	}
+	return names
 }
 
 func onHost(run *contract.CleanRun, i int) bool {

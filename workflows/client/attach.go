@@ -143,7 +143,7 @@ func lostWorkflow(name string) error {
 // itself answers it.
 func (c *Client) statusAfter(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	v, err := c.Query(ctx, name)
-	v.Bindings, v.Cleans, v.Acts = nil, nil, nil
+	v.Bindings, v.Cleans, v.Acts, v.Setup = nil, nil, nil, nil
 	if TimedOut(err) {
 		err = AcceptedError{Err: err}
 	}

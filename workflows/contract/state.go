@@ -346,6 +346,8 @@ type StepInput struct {
 	Settings device.StepSettings `json:"settings"`
 	// Args are the step's arguments of the recorded plan, a JSON object.
 	Args json.RawMessage `json:"args,omitempty"`
+	// Rest are the later steps of the plan's phase restore, of a step of this phase.
+	Rest []string `json:"rest,omitempty"`
 	// More: the clean's next step is one of this host too, which keeps the clean's slot.
 	More bool `json:"more,omitempty"`
 	// ReportStart: the host was reported as unreachable. The step reports that it runs.

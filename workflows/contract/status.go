@@ -86,6 +86,8 @@ type DeviceStatus struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// StateSince is when the device got its state. Listings have none.
 	StateSince time.Time `json:"state_since,omitzero"`
+	// Setup is how a server was set up when it was enrolled. Only the query returns it.
+	Setup device.Setup `json:"setup,omitempty"`
 	// Bindings, Cleans and Acts are the history, the latest last. Only the query returns them.
 	Bindings []device.Binding `json:"bindings,omitempty"`
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`

@@ -17,8 +17,13 @@ func All() List {
 		FirmwareReflash(),
 		VerifyFirmware(),
 		BIOSReset(),
+		BootRestore(),
+		SecureBootRestore(),
+		TPMClear(),
 		BIOSApply(),
+		BMCRestore(),
 		VerifyProperties(),
+		BMCReset(),
 		PCIReset(),
 	}
 }

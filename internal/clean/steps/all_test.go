@@ -40,8 +40,13 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 		{"firmware_reflash", "firmware", clean.Restore, 50},
 		{"verify_firmware", "firmware", clean.Restore, 45},
 		{"bios_reset", "bios", clean.Restore, 40},
+		{"boot_restore", "bios", clean.Restore, 38},
+		{"secure_boot_restore", "bios", clean.Restore, 37},
+		{"tpm_clear", "bios", clean.Restore, 36},
 		{"bios_apply", "bios", clean.Restore, 35},
+		{"bmc_restore", "management", clean.Restore, 32},
 		{"verify_properties", "management", clean.Restore, 30},
+		{"bmc_reset", "management", clean.Restore, 0},
 		{"pci_reset", "power", clean.Restore, 0},
 	}
 	var got []row

@@ -64,7 +64,7 @@ func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 	mayGoOn := func() error { return w.Checkpoint(0) }
 	firmware := ""
 	note, err := driver.RunStep(ctx, hardware.StepRun{
-		Step: step, Args: w.Args, Settings: w.Settings, MayGoOn: mayGoOn,
+		Step: step, Rest: w.Rest, Args: w.Args, Settings: w.Settings, MayGoOn: mayGoOn,
 		Progress: func(percent int, doing string) error {
 			w.Progress(percent, doing)
 			return mayGoOn()

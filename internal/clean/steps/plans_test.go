@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,9 @@ func devices() []clean.Subject {
 		drive("ZEROES", device.WriteZeroes, device.Capabilities{WriteZeroes: true, ManageNamespaces: true}),
 		{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: []string{"firmware_reflash", "pci_reset"}, HostSteps: known},
 		{Name: "server", Type: "NODE", Vendor: "Dell", Model: "R750", Operation: device.SecureErase, HostSteps: known,
-			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply", "verify_properties"}},
+			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware",
+				"bios_reset", "boot_restore", "secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore",
+				"verify_properties"}},
 	}
 }
 
@@ -149,4 +152,31 @@ func TestTheFirmwareIsThePolicys(t *testing.T) {
 	require.NotNil(t, fault)
 	_, fault = planner.Manual(server, clean.Request{Steps: []string{"firmware_reflash"}})
 	require.NotNil(t, fault, "the policy has nothing for it")
+}
+
+// The steps that restore how a server was set up get the profile that it was enrolled with; one that the policy
+// does not know stays without items, which the host refuses.
+func TestAServerGetsItsGoldenProfile(t *testing.T) {
+	policy, err := config.LoadPolicy("testdata/plans/setup.yaml")
+	require.NoError(t, err)
+	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+	require.NoError(t, err)
+	server := devices()[4]
+	for golden, want := range map[string]string{
+		"rack": `{"golden":"rack","setup":{"accounts":{"root":"Administrator, enabled"},"boot_order":{"place 01":"PXE"}},"require":["tpm","boot_order"]}`,
+		"none": `{"golden":"none","require":["tpm","boot_order"]}`,
+		"":     `{"require":["tpm","boot_order"]}`,
+	} {
+		server.Golden = golden
+		plan, fault := planner.Full(server)
+		require.Nil(t, fault)
+		given := 0
+		for _, p := range plan {
+			if slices.Contains([]string{"boot_restore", "secure_boot_restore", "tpm_clear", "bmc_restore"}, p.Step.Name) {
+				require.JSONEq(t, want, string(p.Args), p.Step.Name)
+				given++
+			}
+		}
+		require.Equal(t, 4, given)
+	}
 }

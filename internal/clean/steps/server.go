@@ -81,6 +81,62 @@ func VerifyProperties() Step {
 	}
 }
 
+// BootRestore has the server boot what it booted when it was enrolled. Like the two that follow it, it
+// restarts the server where something differs, and they share the restart. A cancel does not interrupt it.
+func BootRestore() Step { return restore("boot_restore", "bios", 38) }
+
+// SecureBootRestore brings back Secure Boot: whether it is on, its mode and its keys.
+func SecureBootRestore() Step { return restore("secure_boot_restore", "bios", 37) }
+
+// TPMClear has the server's TPM cleared, after the drives, whose keys it may hold, were erased.
+func TPMClear() Step { return restore("tpm_clear", "bios", 36) }
+
+// BMCRestore takes away what a tenant has left on the server's BMC: accounts, keys, sessions,
+// subscriptions, media; and sets its interfaces and protocols as they were enrolled.
+func BMCRestore() Step { return restore("bmc_restore", "management", 32) }
+
+// BMCReset sets the server's BMC back to its defaults. It is off until it has a priority; bmc_restore after it
+// sets what it has changed as it was enrolled. A cancel does not interrupt it.
+func BMCReset() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "bmc_reset", Interface: "management", Phase: clean.Restore, Priority: 0, Version: 1,
+			Applies: supportedByDriver("bmc_reset"), Timeout: firmwareBudget,
+		},
+		Writes: true,
+		Run:    driverStep("bmc_reset"),
+	}
+}
+
+// restore is a step that brings a server back to how it was set up when it was enrolled, or to the golden
+// profile of the policy.
+func restore(name, iface string, priority float64) Step {
+	return Step{
+		Step: clean.Step{
+			Name: name, Interface: iface, Phase: clean.Restore, Priority: priority, Version: 1,
+			Applies: supportedByDriver(name), Timeout: firmwareBudget, FromPolicy: setupOf, Args: setupSchema,
+		},
+		Writes: true,
+		Run:    driverStep(name),
+	}
+}
+
+// setupOf gives the golden profile that the server was enrolled with, and what must be covered; without
+// either, the step restores what was enrolled.
+func setupOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
+	given := device.RestoreArgs{Golden: s.Golden, Setup: p.Golden[s.Golden], Require: p.CoverageOf(s)}
+	if given.Golden == "" && len(given.Require) == 0 {
+		return nil, true
+	}
+	return given, true
+}
+
+var setupSchema = clean.Schema{Args: []clean.Arg{
+	{Name: "golden", Kind: clean.KindText, From: clean.PolicyOnly, About: "the profile that the server was enrolled with"},
+	{Name: "setup", Kind: clean.KindObject, From: clean.PolicyOnly, About: "the items of that profile"},
+	{Name: "require", Kind: clean.KindList, From: clean.PolicyOnly, About: "items that must be covered"},
+}}
+
 // firmwareBudget is the budget of a step that restarts a server or writes its firmware:
 // a start takes up to ten minutes, an update of a BMC longer.
 func firmwareBudget(s clean.Subject) time.Duration {

@@ -33,6 +33,8 @@ type Work struct {
 	Settings device.StepSettings
 	// Args are the step's arguments that the plan recorded, a JSON object; nil: it has none.
 	Args json.RawMessage
+	// Rest are the later steps of the plan's phase restore; only its own steps have them.
+	Rest []string
 	// Reflash records the firmware revision that the step is about to give the device.
 	Reflash func(revision string) error
 	// Progress shows how far a step is that counts no bytes, in percent, and what it does.

@@ -139,10 +139,12 @@ func (h *handle) findRegistry(ctx context.Context, name string) (string, error) 
 // keeps them pending through every reset.
 func (s *biosState) patch(all attributes) *request {
 	return &request{Method: http.MethodPatch, Path: cmp.Or(s.settings, s.path), Body: map[string]any{
-		"Attributes":                 all,
-		"@Redfish.SettingsApplyTime": map[string]any{"@odata.type": "#Settings.v1_3_0.PreferredApplyTime", "ApplyTime": "OnReset"},
+		"Attributes": all, "@Redfish.SettingsApplyTime": onReset,
 	}}
 }
+
+// onReset is the apply time of what comes into force at the next start.
+var onReset = map[string]any{"@odata.type": "#Settings.v1_3_0.PreferredApplyTime", "ApplyTime": "OnReset"}
 
 // listed is a few of many differences, for a message.
 func listed(differ []string) string {

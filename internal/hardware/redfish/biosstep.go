@@ -64,7 +64,8 @@ func (b *biosStep) do(ctx context.Context) (already bool, err error) {
 			return already, err
 		}
 	}
-	if err := b.restart(ctx); err != nil {
+	b.h.percent = 20
+	if err := b.h.restartFrom(ctx, b.run, &b.rec.Stage, b.save); err != nil {
 		return false, err
 	}
 	if err := b.readBack(ctx); err != nil {
@@ -103,7 +104,7 @@ func (b *biosStep) save(stage biosStage) error {
 func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 	why := "a BIOS job waits"
 	err = b.h.until(ctx, b.run, b.h.driver.timing.post, func() (done bool, doing string, err error) {
-		if err := b.endPOST(ctx); err != nil {
+		if err := b.h.endPOST(ctx, b.run); err != nil {
 			return false, "", err
 		}
 		if _, err := b.h.takeBack(ctx, b.run); err != nil {
@@ -138,62 +139,75 @@ func mayBeAskedAgain(err error) bool {
 }
 
 // endPOST waits until POST has ended on a server that is on: before, some BMCs refuse changes.
-func (b *biosStep) endPOST(ctx context.Context) error {
-	s, err := b.h.readOnceSettled(ctx, b.run)
+func (h *handle) endPOST(ctx context.Context, run hardware.StepRun) error {
+	s, err := h.readOnceSettled(ctx, run)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
-	return b.h.waitForPOST(ctx, b.run, postWait{})
+	return h.waitForPOST(ctx, run, postWait{})
 }
 
-// restart switches the server off and on and waits for the end of POST. Off and on can be read,
-// and so can be repeated; whether a reset was carried out cannot.
-func (b *biosStep) restart(ctx context.Context) error {
-	if b.rec.Stage == biosAsked {
-		b.h.percent = 20
-		if err := b.h.powerOff(ctx, b.run); err != nil {
+// restartFrom switches the server off and on and waits for the end of POST, from the stage that an earlier
+// attempt has come to. Off and on can be read, and so can be repeated; whether a reset was carried out
+// cannot.
+func (h *handle) restartFrom(ctx context.Context, run hardware.StepRun, stage *biosStage,
+	save func(biosStage) error) error {
+	if *stage == biosAsked {
+		if err := h.powerOff(ctx, run); err != nil {
 			return err
 		}
-		if err := b.save(biosOff); err != nil {
+		if err := save(biosOff); err != nil {
 			return err
 		}
 	}
-	if b.rec.Stage != biosOff {
+	if *stage != biosOff {
 		return nil
 	}
-	b.h.percent = 40
-	before, err := b.h.readSystem(ctx, b.h.system)
+	before, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err
 	}
 	if before.PowerState == redfish.OnPowerState {
 		before = nil // an earlier attempt has switched it on
+	} else if _, err := h.disarm(ctx, run); err != nil { // now that nothing of a tenant's runs any more
+		return err
 	}
-	if err := b.h.powerOn(ctx, b.run); err != nil {
+	if err := h.powerOn(ctx, run); err != nil {
 		return err
 	}
 	// Powered on is not started: the settings come into force during POST.
-	if err := b.h.waitForPOST(ctx, b.run, postWait{before: before, started: true}); err != nil {
+	if err := h.waitForPOST(ctx, run, postWait{before: before, started: true}); err != nil {
 		return err
 	}
-	return b.save(biosStarted)
+	return save(biosStarted)
 }
 
-// readBack compares what is in force once no BIOS job is left: before, some BMCs show what is pending
-// as if it were in force. A failure of our own task that can be read in the BIOS is no error by
-// itself.
-func (b *biosStep) readBack(ctx context.Context) (err error) {
-	b.h.percent = 80
-	err = b.h.until(ctx, b.run, b.h.driver.timing.post, func() (done bool, doing string, err error) {
-		if b.state, err = b.h.readBIOS(ctx); err != nil || len(b.state.jobs) == 0 {
+// awaitBIOSJobs waits until no BIOS job is left: before, some BMCs show what is pending as if it were in
+// force.
+func (h *handle) awaitBIOSJobs(ctx context.Context, run hardware.StepRun) error {
+	h.percent = 80
+	var job *task
+	return h.until(ctx, run, h.driver.timing.post, func() (done bool, doing string, err error) {
+		all, err := h.tasks(ctx)
+		i := slices.IndexFunc(all, func(t *task) bool { return t.changesBIOS() && !t.isAnothers(h.system) })
+		if err != nil || i < 0 {
 			return err == nil, "", err
 		}
-		return false, "waits for the BIOS job " + b.state.jobs[0].String(), nil
+		job = all[i]
+		return false, "waits for the BIOS job " + job.String(), nil
 	}, func() error {
 		return hardware.Refused(device.CodeBIOSJobWaiting, "see the job on the BMC; clean the server again when it has ended",
-			"the server has started, and a BIOS job has not ended: %s", b.state.jobs[0])
+			"the server has started, and a BIOS job has not ended: %s", job)
 	})
-	if err != nil {
+}
+
+// readBack compares what is in force once no BIOS job is left. A failure of our own task that can be read in
+// the BIOS is no error by itself.
+func (b *biosStep) readBack(ctx context.Context) (err error) {
+	if err := b.h.awaitBIOSJobs(ctx, b.run); err != nil {
+		return err
+	}
+	if b.state, err = b.h.readBIOS(ctx); err != nil {
 		return err
 	}
 	b.rec.Work.doing = "change of the BIOS"

@@ -77,9 +77,11 @@ type answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Method and Path are those of the request, bmc is who answered.
+	// Method and Path are those of the request, bmc is who answered, certificate the digest of its
+	// certificate, "" without one.
 	Method, Path string
 	bmc          *bmc
+	certificate  string
 }
 
 // decode reads the answer's JSON; see reader.
@@ -185,6 +187,9 @@ func (h *handle) exchange(ctx context.Context, r request) (answer, error) {
 	h.requests++
 	got, basic, err := h.bmc.inTurn(ctx, r)
 	h.basic = h.basic || basic
+	if got.certificate != "" {
+		h.certificate = got.certificate
+	}
 	return got, err
 }
 
@@ -361,6 +366,9 @@ func (b *bmc) transmit(ctx context.Context, r request) (answer, error) {
 			"the BMC's answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
 	}
 	got := answer{Status: in.StatusCode, Header: in.Header, Body: text, Method: r.Method, Path: r.Path, bmc: b}
+	if in.TLS != nil && len(in.TLS.PeerCertificates) > 0 {
+		got.certificate = digest(string(in.TLS.PeerCertificates[0].Raw))
+	}
 	if got.Status >= 300 {
 		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(),
 			Redirect: got.Status < 400}

@@ -34,6 +34,10 @@ type handle struct {
 	// requests counts those of the step. basic: some had the password itself.
 	requests int
 	basic    bool
+	// lifted: this clean has lifted a lockdown.
+	lifted bool
+	// certificate is the digest of that which the BMC has shown last; "": it has shown none.
+	certificate string
 	// percent is how far the running step is.
 	percent int
 	// busyPatience is how long a change of the power state waits for what it would
@@ -47,17 +51,23 @@ type handle struct {
 type step func(h *handle, ctx context.Context, run hardware.StepRun) (note string, err error)
 
 // allSteps are the steps of a server, in the order in which a clean runs them. readOnly ones
-// send nothing that changes something; asFound ones switch a server off again that was off.
+// send nothing that changes something; asFound ones switch a server off again that was off. All but
+// the readOnly ones lift a lockdown, and set it again.
 func allSteps() []namedStep {
 	return []namedStep{
-		{"security_check", (*handle).securityCheck, false, false},
-		{"erase_drives", (*handle).eraseDrives, false, false},
-		{"verify", (*handle).verifyDrives, true, false},
-		{"firmware_reflash", (*handle).reflash, false, false},
-		{"verify_firmware", (*handle).verifyFirmware, true, false},
-		{"bios_reset", (*handle).runBIOSReset, false, true},
-		{"bios_apply", (*handle).runBIOSApply, false, true},
-		{"verify_properties", (*handle).verifyProperties, false, true},
+		{name: "security_check", run: (*handle).securityCheck},
+		{name: "erase_drives", run: (*handle).eraseDrives},
+		{name: "verify", run: (*handle).verifyDrives, readOnly: true},
+		{name: "firmware_reflash", run: (*handle).reflash},
+		{name: "verify_firmware", run: (*handle).verifyFirmware, readOnly: true},
+		{name: "bios_reset", run: (*handle).runBIOSReset, asFound: true},
+		{name: stepBootRestore, run: (*handle).restoreWithRestart, asFound: true},
+		{name: stepSecureBootRestore, run: (*handle).restoreWithRestart, asFound: true},
+		{name: stepTPMClear, run: (*handle).restoreWithRestart, asFound: true},
+		{name: "bios_apply", run: (*handle).runBIOSApply, asFound: true},
+		{name: stepBMCRestore, run: (*handle).restoreBMC},
+		{name: "bmc_reset", run: (*handle).resetBMC},
+		{name: "verify_properties", run: (*handle).verifyProperties, asFound: true},
 	}
 }
 
@@ -66,6 +76,14 @@ type namedStep struct {
 	run               step
 	readOnly, asFound bool
 }
+
+// The steps that bring back how the server was set up.
+const (
+	stepBootRestore       = "boot_restore"
+	stepSecureBootRestore = "secure_boot_restore"
+	stepTPMClear          = "tpm_clear"
+	stepBMCRestore        = "bmc_restore"
+)
 
 func steps() []string {
 	var names []string
@@ -97,8 +115,10 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if all[i].asFound {
 		off, err = h.foundOff(ctx, run)
 	}
-	if err == nil {
+	if err == nil && all[i].readOnly {
 		note, err = all[i].run(h, ctx, run)
+	} else if err == nil {
+		note, err = h.unlocked(ctx, run, all[i].run)
 	}
 	if err == nil && off {
 		err = h.powerOff(ctx, run)

@@ -29,10 +29,21 @@ type system struct {
 	LastResetTime string `bmc:"optional"`
 	Bios          link
 	Storage       link
-	Processors    link   `bmc:"optional"`
-	Memory        link   `bmc:"optional"`
-	PCIeDevices   []link `bmc:"optional"`
-	Links         struct {
+	Boot          systemBoot `bmc:"optional"`
+	SecureBoot    link       `bmc:"optional"`
+	VirtualMedia  link       `bmc:"optional"`
+	TPMs          []struct {
+		Kind   string `json:"InterfaceType"`
+		Status resourceStatus
+	} `json:"TrustedModules" bmc:"optional"`
+	Settings struct {
+		Object     link     `json:"SettingsObject"`
+		ApplyTimes []string `json:"SupportedApplyTimes"`
+	} `json:"@Redfish.Settings" bmc:"optional"`
+	Processors  link   `bmc:"optional"`
+	Memory      link   `bmc:"optional"`
+	PCIeDevices []link `bmc:"optional"`
+	Links       struct {
 		Chassis     []link
 		ManagedBy   []link
 		PCIeDevices []link `bmc:"optional"`

@@ -75,21 +75,10 @@ func (h *handle) shutdown(ctx context.Context, run hardware.StepRun) error {
 	return h.powerOff(ctx, run)
 }
 
-// restart switches the server off and on and waits for the end of POST. Whether it is off and
-// on can be read, and so repeated; whether a reset was carried out whose answer was lost
-// cannot.
+// restart switches the server off and on and waits for the end of POST.
 func (h *handle) restart(ctx context.Context, run hardware.StepRun) error {
-	if err := h.powerOff(ctx, run); err != nil {
-		return err
-	}
-	off, err := h.readSystem(ctx, h.system)
-	if err != nil {
-		return err
-	}
-	if err := h.powerOn(ctx, run); err != nil {
-		return err
-	}
-	return h.waitForPOST(ctx, run, postWait{before: off, started: true})
+	stage := biosAsked
+	return h.restartFrom(ctx, run, &stage, func(now biosStage) error { stage = now; return nil })
 }
 
 // powerOn switches the server on; one that is on stays so.

@@ -90,6 +90,9 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 				hardware.Refused(device.CodeTargetMissing, "check the server's drives, and enroll it again",
 					"the BMC lists no drive of %s: a server without a drive to erase is not enrolled", describe(identity))
 		}
+		if properties.Setup, err = h.readSetup(ctx); err != nil {
+			return hardware.Discovery{}, err
+		}
 		if identity.Properties, err = properties.Text(); err != nil {
 			return hardware.Discovery{}, err
 		}
@@ -122,7 +125,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 
 // connect reads the device's settings, without a request to the BMC.
 func (d *Driver) connect(t hardware.Target) (*handle, error) {
-	if err := t.KnownSettings(imageAddress, "secret", "url"); err != nil {
+	if err := t.KnownSettings(device.SettingGolden, imageAddress, "secret", "url"); err != nil {
 		return nil, err
 	}
 	base, err := url.Parse(t.Settings["url"])

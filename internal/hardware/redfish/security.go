@@ -26,6 +26,11 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 	if err != nil {
 		return "", err
 	}
+	disarmed, err := h.disarm(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	removed = append(removed, disarmed...)
 	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return "", err
@@ -38,6 +43,24 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 		note += fmt.Sprintf("; the BIOS is %q, and was %q when the server was enrolled", now, h.enrolled.Firmware)
 	}
 	return note, nil
+}
+
+// disarm takes away what would boot something of a tenant's at the next start: a boot override, and media that
+// were not inserted when the server was enrolled.
+func (h *handle) disarm(ctx context.Context, run hardware.StepRun) ([]string, error) {
+	enrolled, err := device.ParseProperties(h.enrolled.Properties)
+	if err != nil {
+		return nil, hardware.Refused(device.CodeInternal, "enroll the server again", "%v", err)
+	}
+	var c coverage
+	for _, item := range setupItems() {
+		if want := enrolled.Setup[item.name]; want != nil && item.boots {
+			if err := h.restoreItem(ctx, run, item, want, &c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.restored, nil
 }
 
 // takeBack takes back what waits for the next reset: BIOS settings that are pending, jobs, and

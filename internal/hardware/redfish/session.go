@@ -125,6 +125,14 @@ func (b *bmc) inTurn(ctx context.Context, r request) (got answer, basic bool, er
 	return got, basic, err
 }
 
+// ownSession gives the collection of sessions, and the own one in it; "": there is none, or the BMC did
+// not name it.
+func (b *bmc) ownSession() (collection, own string) {
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
+	return b.sessions, b.session
+}
+
 // newTransport gives the connections to one BMC. No proxy of the environment is used.
 func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
 	if base.Scheme != "https" && !s.Insecure {

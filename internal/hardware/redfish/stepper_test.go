@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -94,7 +95,9 @@ func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
 	require.NoError(t, err)
 	drives, err := h.drives(t.Context())
 	require.NoError(t, err)
-	s.enrolled.Properties, err = device.Properties{Drives: driveProperties(drives)}.Text()
+	setup, err := h.readSetup(t.Context())
+	require.NoError(t, err)
+	s.enrolled.Properties, err = device.Properties{Drives: driveProperties(drives), Setup: setup}.Text()
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
 	return s
@@ -113,7 +116,7 @@ func (s *stepper) runIn(ctx context.Context, step string, args any) (note string
 		return "", err
 	}
 	run := hardware.StepRun{
-		Step: step, Settings: s.settings, MayGoOn: s.mayGoOn, Save: s.save, Load: s.load,
+		Step: step, Rest: later(step), Settings: s.settings, MayGoOn: s.mayGoOn, Save: s.save, Load: s.load,
 		Progress: func(percent int, doing string) error {
 			s.mu.Lock()
 			s.said, s.progress = append(s.said, doing), append(s.progress, percent)
@@ -133,6 +136,9 @@ func (s *stepper) runIn(ctx context.Context, step string, args any) (note string
 	}
 	return note, err
 }
+
+// later are the steps of a full clean after this one.
+func later(step string) []string { return steps()[slices.Index(steps(), step)+1:] }
 
 func (s *stepper) isDead() bool {
 	s.mu.Lock()

@@ -78,6 +78,22 @@ var kinds = []strike{
 	{victim: theWorker, method: http.MethodPost, path: "*/Drive.SecureErase"},
 	{victim: theBMC, method: http.MethodPost, path: "/redfish/v1/UpdateService/*"},
 	{victim: theServer, method: http.MethodDelete, path: sessions},
+	{victim: theWorker, method: http.MethodPatch, path: "*/AccountService/Accounts/7"},
+	{victim: theBMC, method: http.MethodPatch, path: "*/AccountService/Accounts/7", skip: 1},
+	{victim: theWorker, method: http.MethodDelete, path: "*/EventService/Subscriptions/9"},
+	{victim: theBMC, method: http.MethodPost, path: "*/VirtualMedia.EjectMedia"},
+	{victim: theWorker, method: http.MethodPatch, path: "*/HostInterfaces/1"},
+	{victim: theBMC, method: http.MethodPatch, path: "*/NetworkProtocol"},
+	{victim: theBMC, method: http.MethodPatch, path: "*/iDRAC.Embedded.1/Attributes"},
+	{victim: theWorker, method: http.MethodPatch, path: "*/Systems/System.Embedded.1"},
+	{victim: theWorker, method: http.MethodPatch, path: "*/Systems/System.Embedded.1/Settings"},
+	{victim: theBMC, method: http.MethodPatch, path: "*/Systems/System.Embedded.1/Settings"},
+	{victim: theServer, method: http.MethodPatch, path: "*/Systems/System.Embedded.1/Settings"},
+	{victim: theWorker, method: http.MethodPost, path: "*/SecureBoot.ResetKeys"},
+	{victim: theBMC, method: http.MethodPatch, path: "*/SecureBoot"},
+	{victim: theWorker, method: http.MethodPatch, path: "*/Bios/Settings", skip: 1},
+	{victim: theBMC, method: http.MethodPatch, path: "*/Bios/Settings", skip: 1},
+	{victim: theServer, method: http.MethodPatch, path: "*/NetworkProtocol"},
 }
 
 // strikesOfEachKind are those of one victim, before and after its kinds of requests. Before and

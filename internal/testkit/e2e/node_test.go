@@ -23,8 +23,8 @@ import (
 
 // nodeSteps are the steps of a server's clean, with a policy that has something for each.
 var nodeSteps = []string{
-	"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply",
-	"verify_properties",
+	"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset",
+	"boot_restore", "secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore", "verify_properties",
 }
 
 // A server of each vendor goes from one tenant to the next: it is reserved while it has a

@@ -15,6 +15,7 @@ func (m *Machine) applyBIOS(at time.Time) {
 		b.PendingReset = false
 		if !m.Conf.BIOSNeverApplies {
 			maps.Copy(b.Attributes, b.Defaults)
+			m.dropOptions("Uri(") // which it has of its settings
 		}
 	}
 	for _, w := range m.Data.Work {
@@ -31,6 +32,7 @@ func (m *Machine) mergePending() {
 	b := &m.Data.BIOS
 	if !m.Conf.BIOSNeverApplies && len(b.Pending) > 0 {
 		maps.Copy(b.Attributes, b.Pending)
+		m.clearTPM()
 	}
 	b.Pending = nil
 }
@@ -40,8 +42,11 @@ func (m *Machine) settingsApplied(w *Work, at time.Time) {
 	how := m.Conf.Endings[KindBIOS]
 	if how == Succeeds {
 		m.mergePending()
+		if one := &m.Data.Setup; one.OrderPending != nil {
+			one.Order = one.OrderPending
+		}
 	}
-	m.Data.BIOS.Pending = nil
+	m.Data.BIOS.Pending, m.Data.Setup.OrderPending = nil, nil
 	m.end(w, how, at)
 }
 
@@ -72,6 +77,9 @@ func (t *tree) addBIOS() {
 	settings := t.add("Bios.v1_2_0.Bios", path+"/"+t.Conf.BIOSSettings, "BIOS Configuration Pending Settings", nil)
 	t.do("PATCH", path+"/"+t.Conf.BIOSSettings, t.matched(settings, t.outsidePOST(t.patchSettings)))
 	bios.tagged, settings.tagged = true, true
+	if t.is(Supermicro) {
+		t.do("PATCH", path, t.matched(bios, t.patchSettings))
+	}
 	current, pending := maps.Clone(b.Attributes), maps.Clone(b.Attributes)
 	link := doc{"@odata.type": "#Settings.v1_3_0.Settings", "SettingsObject": t.link(path + "/" + t.Conf.BIOSSettings)}
 	if t.is(IDRAC) {
@@ -89,6 +97,9 @@ func (t *tree) addBIOS() {
 	}
 	maps.Copy(pending, b.Pending)
 	bios.doc["Attributes"], bios.doc["@Redfish.Settings"], settings.doc["Attributes"] = current, link, pending
+	if t.is(Supermicro) && len(b.Pending) == 0 {
+		delete(settings.doc, "Attributes")
+	}
 	if t.Conf.NoRegistry {
 		return
 	}
@@ -179,6 +190,9 @@ func (m *Machine) patchSettings(c *call) answer {
 	applyTime, asked := when(c.JSON, "@Redfish.SettingsApplyTime")
 	if m.is(IDRAC) && m.biosJob() != nil {
 		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed.")
+	}
+	if name, _, _ := TPMAttribute(m.Conf.Personality); slices.Contains(m.Conf.Ignores, "tpm") && wanted[name] != nil {
+		return answer{Status: 204}
 	}
 	before := maps.Clone(b.Pending)
 	if b.Pending == nil {

@@ -15,10 +15,11 @@ const (
 	ILO        Personality = "ilo"
 	Supermicro Personality = "supermicro"
 	OpenBMC    Personality = "openbmc"
+	XCC        Personality = "xcc"
 )
 
 // Personalities are all of them.
-var Personalities = []Personality{IDRAC, ILO, Supermicro, OpenBMC}
+var Personalities = []Personality{IDRAC, ILO, Supermicro, OpenBMC, XCC}
 
 // Option changes how the BMC behaves, and what the server is, before it starts.
 type Option func(*Config, *State)
@@ -114,6 +115,11 @@ type Config struct {
 	BIOSNeverApplies bool // a reset changes nothing, and nothing says so
 	RequireIfMatch   bool // 428
 	WeakETags        bool // W/"…" never matches: 412
+	TPMPresence      bool // a clear of the TPM waits at the console for somebody who agrees
+
+	// Ignores are what the BMC says yes to and does not do: accounts, keys, subscriptions, media, protocols,
+	// host_interfaces, kcs, lockdown, boot, secure_boot, tpm.
+	Ignores []string
 
 	// Drives.
 	EraseForm   Form // NoTask: progress is in Drive.Operations
@@ -188,6 +194,11 @@ func defaults(p Personality) Config {
 		c.ResetTypes = append(c.ResetTypes, "ForceOn")
 		c.RestartKeepsOn = false
 		c.MaxSessions = 64
+	case XCC:
+		c.BIOSSettings = "Pending"
+		c.MultipartPath = "/mfwupdate"
+		c.OperationApplyTimes = []string{"Immediate", "OnReset"}
+		c.RequireIfMatch, c.BIOSStaged = true, true
 	}
 	return c
 }

@@ -1,5 +1,5 @@
 // Package redfishsim simulates a server's BMC that speaks Redfish, with the server behind
-// it: power, POST, BIOS, drives, firmware. It has four personalities, each with the ways
+// it: power, POST, BIOS, drives, firmware. It has five personalities, each with the ways
 // in which real BMCs differ from the standard and from each other, and it fails on demand.
 //
 //	bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, s *redfishsim.State) {

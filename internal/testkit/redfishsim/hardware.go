@@ -65,6 +65,13 @@ func hardware(p Personality) State {
 			{Name: "BIOS", Version: "1.4b", Previous: "1.4", Golden: "1.0"},
 			{Name: "BMC", Version: "01.01.06", Previous: "01.01.05", Golden: "01.00.00"},
 		}
+	case XCC:
+		s.Manufacturer, s.Model, s.SKU = "Lenovo", "ThinkSystem SR650 V2", "7Z73CTO1WW"
+		s.Serial, s.ChassisSerial = "J30A1B2C", "J30A1B2C"
+		s.Components = []*Component{
+			{Name: "BIOS", Version: "2.10", Previous: "2.00"},
+			{Name: "BMC", Version: "3.10"},
+		}
 	case OpenBMC:
 		s.Manufacturer, s.Model, s.SKU = "Open Compute", "Mt.Jade", "MJ-1"
 		s.Serial, s.ChassisSerial = "", "OCP20460012"
@@ -75,6 +82,7 @@ func hardware(p Personality) State {
 			{Name: "BMC", Version: "2.12.0"},
 		}
 	}
+	setup(p, &s)
 	// The BMC's other system has the same firmware; it matters where Config.SecondSystem is set.
 	s.Components = append(s.Components,
 		&Component{Name: "BIOS", Number: "159", System: secondSystem, Version: s.version("BIOS", "")})
@@ -95,6 +103,12 @@ func values(attribute string) []string {
 		return []string{"Uefi", "Bios"}
 	case "SriovGlobalEnable", "LogicalProc", "SecureBoot":
 		return []string{"Enabled", "Disabled"}
+	case "Tpm2Hierarchy":
+		return []string{"Enabled", "Disabled", "Clear"}
+	case "TpmPpiBypassClear":
+		return []string{"Enabled", "Disabled"}
+	case "Tpm2Operation":
+		return []string{"NoAction", "Clear"}
 	default:
 		return nil
 	}

@@ -111,6 +111,9 @@ func (m *Machine) startPOST(at time.Time) {
 	if s.Bricked != "" {
 		return
 	}
+	if m.startsTPM() {
+		s.POSTDue = at.Add(1000 * time.Hour)
+	}
 	for _, w := range s.Work {
 		if !w.Waits || w.System != "" {
 			continue
@@ -143,6 +146,7 @@ func (m *Machine) postDone(at time.Time) {
 	s.InPOST = false
 	s.POSTs++
 	m.applyBIOS(at)
+	m.started()
 }
 
 // Power is the server's power as the BMC shows it.

@@ -129,6 +129,7 @@ func (m *Machine) tree(at time.Time, path string) *tree {
 	part(t.addService, "/redfish")
 	part(t.addSessions, m.Conf.SessionsPath, root+"/SessionService")
 	part(t.addSystem, root+"/Systems")
+	part(t.addSetup, root+"/AccountService", root+"/EventService")
 	part(t.addBIOS, m.system("/Bios"), registries)
 	part(t.addStorage, m.system("/Storage"), m.chassis("/Drives"))
 	part(t.addChassis, root+"/Chassis", root+"/Managers")
@@ -202,6 +203,8 @@ func (m *Machine) answer(c *call) answer {
 		return unauthorized()
 	case r == nil:
 		return failure(404, "Base.1.8.ResourceMissingAtURI", "The resource at the URI was not found.")
+	case m.locked(method, bare):
+		return failure(403, "Base.1.8.ResourceInUse", "The system is in lockdown mode.")
 	case m.Conf.Unlicensed && (below(m.system("/Bios")) || method != http.MethodGet && below(updateService)):
 		return failure(403, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request.")
 	}

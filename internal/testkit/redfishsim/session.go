@@ -48,6 +48,9 @@ func (m *Machine) sign(r *http.Request, entry *Request) {
 // authenticate is false for a request that has neither a session nor the password.
 func (m *Machine) authenticate(c *call) bool {
 	m.expire(c.At)
+	if !m.mayLogin() {
+		return false
+	}
 	if c.Header.Get("X-Auth-Token") == "" {
 		user, password, has := c.BasicAuth()
 		return has && user == m.Conf.Username && password == m.Conf.Password
@@ -98,7 +101,7 @@ func (m *Machine) sessionBody(s *Session) doc {
 func (m *Machine) login(c *call) answer {
 	s := &m.Data
 	switch {
-	case c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.Conf.Password:
+	case !m.mayLogin() || c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.Conf.Password:
 		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "The service received an authorization error.")
 	case len(s.Sessions) >= m.Conf.MaxSessions:
 		code := map[bool]string{true: "IDRAC.2.8.RAC0218", false: "Base.1.8.SessionLimitExceeded"}[m.is(IDRAC)]

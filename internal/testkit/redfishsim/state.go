@@ -23,6 +23,8 @@ type State struct {
 	LastReset time.Time
 
 	BIOS       BIOS
+	Setup      Setup
+	BMCResets  int // to its defaults
 	Components []*Component
 	Upload     *Upload // waits for StartUpdate
 	LastUpdate string  // how it ended, in the words of Oem.Hpe.State; empty: there was none

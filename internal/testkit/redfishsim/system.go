@@ -79,7 +79,6 @@ func (t *tree) addSystem() {
 		"SerialNumber": s.Serial, "UUID": s.UUID, "BiosVersion": s.version("BIOS", ""), "PowerState": s.Power,
 		"ProcessorSummary": cpus,
 		"MemorySummary":    doc{"TotalSystemMemoryGiB": memory / 1024, "Status": status("Enabled")},
-		"Boot":             doc{},
 		"Bios":             t.link(t.system("/Bios")), "Storage": t.link(t.system("/Storage")),
 		"Processors": t.link(t.system("/Processors")), "Memory": t.link(t.system("/Memory")),
 		"Links": doc{"Chassis": t.links(t.chassis("")), "ManagedBy": t.links(t.manager(""))},
@@ -87,6 +86,7 @@ func (t *tree) addSystem() {
 			t.Conf.ResetTypes)},
 	})
 	r.tagged = true
+	t.addBoot(r)
 	t.post(t.system("/Actions/ComputerSystem.Reset"), t.reset)
 	state, since, hpe := t.progress()
 	if t.Conf.NoneBootProgress {
@@ -173,6 +173,7 @@ func (t *tree) addChassis() {
 	if t.is(IDRAC, OpenBMC) { // which show when they were restarted last
 		r.doc["LastResetTime"] = t.stamp(s.BMCReset)
 	}
+	t.addManagerSetup(r, path)
 	if t.Conf.JobIDs {
 		r.doc["Links"].(doc)["Oem"] = doc{"Dell": doc{"Jobs": t.link(path + "/Jobs")}}
 	}

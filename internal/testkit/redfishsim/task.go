@@ -196,7 +196,7 @@ func (t *tree) addJob(jobs string, task *Task, w *Work, state string, percent in
 			c.Entry.Changed = true
 			t.end(w, Canceled, c.At)
 			if w.Kind == KindBIOS {
-				t.Data.BIOS.Pending = nil
+				t.Data.BIOS.Pending, t.Data.Setup.OrderPending = nil, nil
 			}
 			if component := t.Data.component(w.Component, w.System); component != nil {
 				component.Staged = ""

@@ -43,6 +43,14 @@ func violations(state State, requests []Request, config Config) []string {
 	for _, serial := range state.Interrupted {
 		all = append(all, "a power change while the drive "+serial+" was erased")
 	}
+	for _, a := range state.Setup.Accounts {
+		for _, r := range requests {
+			if a.User == config.Username && r.Method != http.MethodGet && strings.HasPrefix(r.Path, accounts+"/"+a.ID) &&
+				!strings.Contains(r.Path, "/Keys/") {
+				all = append(all, fmt.Sprintf("request %d, %s %s: the account that asks is changed", r.Number, r.Method, r.Path))
+			}
+		}
+	}
 	for _, r := range withoutIdentity(requests, config) {
 		all = append(all, fmt.Sprintf("request %d, %s %s: the identity was not read just before", r.Number, r.Method, r.Path))
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	personality := flag.String("personality", "", "make the folder, for an `idrac`, ilo, supermicro or openbmc")
+	personality := flag.String("personality", "", "make the folder, for an `idrac`, ilo, supermicro, openbmc or xcc")
 	command := simserver.Command{
 		Path: "/redfish/v1/",
 		Prepare: func(dir string) error {

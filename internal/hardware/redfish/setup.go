@@ -1,0 +1,323 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// setupItem is one item of a device.Setup, and how it is read and restored. A tenant who is root on
+// the server reaches the BMC through the host interface, and so can have changed each of them.
+type setupItem struct {
+	name string
+	// step restores it.
+	step string
+	read func(*handle, context.Context) (reading, error)
+	// always is what is recorded where the BMC shows the item, whatever it is; nil: as it is.
+	always map[string]string
+	// boots: it decides what the next start boots, whatever the boot order.
+	boots bool
+	// first: only what is there at the first look has to go. What comes later is its owner's.
+	first bool
+}
+
+// reading is an item as the BMC shows it.
+type reading struct {
+	// is nil where the BMC does not show the item.
+	is map[string]string
+	// ways are requests that bring an entry to what is wanted: each way is tried until the entry is so. A
+	// way is sent request by request.
+	ways func(key string, want map[string]string) [][]request
+	// hidden: the BMC can restore it and does not show it. It is restored in each clean.
+	hidden bool
+	// same: an entry with this value is as good as the wanted one; nil: none is.
+	same func(key, want, is string) bool
+}
+
+// differs names the entries that are not as they are wanted, in order.
+func (r reading) differs(want map[string]string) []string {
+	all := maps.Clone(r.is)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, want)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(key string) bool {
+		return want[key] == r.is[key] || r.same != nil && r.same(key, want[key], r.is[key])
+	})
+}
+
+// waysTo are the requests for an entry; nil: there are none.
+func (r reading) waysTo(key string, want map[string]string) [][]request {
+	if r.ways == nil {
+		return nil
+	}
+	return r.ways(key, want)
+}
+
+// describe names differences for an operator.
+func (r reading) describe(name string, keys []string, want map[string]string) string {
+	var all []string
+	for _, key := range keys {
+		text := "is " + r.is[key] + " instead of " + want[key]
+		switch {
+		case want[key] == "":
+			text = "was not there"
+		case r.is[key] == "":
+			text = "is missing"
+		}
+		all = append(all, fmt.Sprintf("%s: %s %s", name, key, text))
+	}
+	return hardware.OneLine(listed(all))
+}
+
+// setupItems are all items, in the order in which they are read and restored. What gives a foreigner
+// a new way in comes before what he has come in by.
+func setupItems() []setupItem {
+	return []setupItem{
+		{name: device.SetupAccounts, step: stepBMCRestore, read: (*handle).readAccounts},
+		{name: device.SetupKeys, step: stepBMCRestore, read: (*handle).readKeys},
+		{name: device.SetupSubscriptions, step: stepBMCRestore, read: (*handle).readSubscriptions},
+		{name: device.SetupMedia, step: stepBMCRestore, read: (*handle).readMedia, boots: true},
+		{name: device.SetupInterfaces, step: stepBMCRestore, read: (*handle).readInterfaces},
+		{name: device.SetupProtocols, step: stepBMCRestore, read: (*handle).readProtocols},
+		{name: device.SetupSessions, step: stepBMCRestore, read: (*handle).readSessions, always: map[string]string{},
+			first: true},
+		{name: device.SetupCertificates, step: stepBMCRestore, read: (*handle).readCertificates},
+		{name: device.SetupPasswords, step: stepBMCRestore, read: (*handle).readPasswords},
+		lockdownItem,
+		{name: device.SetupOverride, step: stepBootRestore, read: (*handle).readOverride, boots: true,
+			always: map[string]string{overrideKey: overrideOff}},
+		{name: device.SetupBoot, step: stepBootRestore, read: (*handle).readBoot},
+		{name: device.SetupSecureBoot, step: stepSecureBootRestore, read: (*handle).readSecureBoot},
+		{name: device.SetupSecureBootKeys, step: stepSecureBootRestore, read: (*handle).readSecureBootKeys},
+		{name: device.SetupTPM, step: stepTPMClear, read: (*handle).readTPM},
+	}
+}
+
+var lockdownItem = setupItem{name: device.SetupLockdown, step: stepBMCRestore, read: (*handle).readLockdown}
+
+// itemsOf are those that a step restores.
+func itemsOf(step string) []setupItem {
+	return slices.DeleteFunc(setupItems(), func(i setupItem) bool { return i.step != step })
+}
+
+// readSetup reads how the server is set up, for its enrollment.
+func (h *handle) readSetup(ctx context.Context) (device.Setup, error) {
+	setup := device.Setup{}
+	for _, item := range setupItems() {
+		r, err := item.read(h, ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case r.is == nil:
+		case item.always != nil:
+			setup[item.name] = item.always
+		default:
+			maps.DeleteFunc(r.is, func(key, _ string) bool { return item.name == device.SetupBoot && isOfSystem(key) })
+			setup[item.name] = r.is
+		}
+	}
+	return setup, nil
+}
+
+// wantedSetup is what the steps restore: what was recorded at the enrollment, but for the items of the
+// policy's golden profile. Items that must be covered are args.Require.
+func (h *handle) wantedSetup(run hardware.StepRun) (setup device.Setup, args device.RestoreArgs, err error) {
+	if len(run.Args) > 0 {
+		if err := json.Unmarshal(run.Args, &args); err != nil {
+			return nil, args, hardware.CallerError("the arguments of %s: %v", run.Step, err)
+		}
+	}
+	if args.Golden != "" && args.Setup == nil {
+		return nil, args, hardware.Refused(device.CodeInvalidSetting,
+			"add the profile to golden in the policy, restart the control workers, then clean the server",
+			"the policy has no golden profile %q, with which the server was enrolled", args.Golden)
+	}
+	enrolled, err := device.ParseProperties(h.enrolled.Properties)
+	if err != nil {
+		return nil, args, hardware.Refused(device.CodeInternal, "enroll the server again", "%v", err)
+	}
+	setup = device.Setup{}
+	maps.Copy(setup, enrolled.Setup)
+	maps.Copy(setup, args.Setup)
+	return setup, args, nil
+}
+
+// refusedRead: the BMC has no such resource, no license for it, or refuses it.
+func refusedRead(err error) bool {
+	r, ok := asRefusal(err)
+	return ok && (r.Status >= 400 && r.Status < 500 && r.Status != http.StatusUnauthorized ||
+		r.Status == http.StatusNotImplemented)
+}
+
+// coverage is what a step says of its items.
+type coverage struct{ restored, same, missing, unrecorded []string }
+
+// note is the line for the record.
+func (c coverage) note() string {
+	var parts []string
+	for _, part := range []struct {
+		text  string
+		items []string
+	}{{"restored: ", c.restored}, {"as recorded: ", c.same}, {"not recorded at the enrollment: ", c.unrecorded},
+		{"not covered: ", c.missing}} {
+		if len(part.items) > 0 {
+			parts = append(parts, part.text+strings.Join(part.items, ", "))
+		}
+	}
+	return hardware.OneLine(strings.Join(parts, "; "))
+}
+
+// known says whether there is something to compare an item with. One that was recorded and that the BMC
+// does not show any more is a difference.
+func (c *coverage) known(item setupItem, r reading, want map[string]string) (bool, error) {
+	switch {
+	case want == nil && r.is == nil:
+		c.missing = append(c.missing, item.name)
+	case want == nil:
+		c.unrecorded = append(c.unrecorded, item.name)
+	case r.is == nil:
+		return false, mismatch("the BMC showed %s when the server was enrolled, and does not any more", item.name)
+	}
+	return want != nil, nil
+}
+
+// check refuses a server whose BMC does not show an item that the policy requires.
+func (c coverage) check(require []string) error {
+	for _, item := range c.missing {
+		if slices.Contains(require, item) {
+			return hardware.Refused(device.CodeNotCovered,
+				"update the BMC's firmware, see its license; or take the item out of the policy's require_covered",
+				"the policy requires that %s is covered, and the BMC does not offer it", item)
+		}
+	}
+	return nil
+}
+
+// mismatch is the fault of items that are not as they must be.
+func mismatch(format string, args ...any) error {
+	return hardware.Refused(device.CodeSetupMismatch,
+		"correct it on the BMC, then clean the server; or enroll the server again as it is now", format, args...)
+}
+
+// restoreBMC brings each item of the BMC to what was recorded. What was restored is read again. The
+// account that Burnish uses gets no request.
+func (h *handle) restoreBMC(ctx context.Context, run hardware.StepRun) (string, error) {
+	setup, args, err := h.wantedSetup(run)
+	if err != nil {
+		return "", err
+	}
+	var c coverage
+	for n, item := range itemsOf(stepBMCRestore) {
+		h.percent = 100 * n / len(itemsOf(stepBMCRestore))
+		if err := h.restoreItem(ctx, run, item, setup[item.name], &c); err != nil {
+			return "", err
+		}
+	}
+	c.missing = append(c.missing, "host memory")
+	return c.note(), c.check(args.Require)
+}
+
+// restoreItem brings an item to what is wanted, and reads it again.
+func (h *handle) restoreItem(ctx context.Context, run hardware.StepRun, item setupItem, want map[string]string,
+	c *coverage) error {
+	tried, why, first, changed := map[string]int{}, "", map[string]bool{}, false
+	began := time.Now()
+	for {
+		r, err := item.read(h, ctx)
+		if err != nil {
+			return err
+		}
+		if known, err := c.known(item, r, want); err != nil || !known {
+			return err
+		}
+		differ := r.differs(want)
+		if item.first {
+			if tried[""]++; tried[""] == 1 {
+				for _, key := range differ {
+					first[key] = true
+				}
+			}
+			differ = slices.DeleteFunc(differ, func(key string) bool { return !first[key] })
+		}
+		if len(differ) == 0 {
+			if changed {
+				c.restored = append(c.restored, item.name)
+			} else {
+				c.same = append(c.same, item.name)
+			}
+			return nil
+		}
+		i := slices.IndexFunc(differ, func(key string) bool { return tried[key] < len(r.waysTo(key, want)) })
+		if i < 0 || time.Since(began) > h.driver.timing.restart {
+			return mismatch("%s%s", r.describe(item.name, differ, want), why)
+		}
+		key := differ[i]
+		if err := h.progress(run, h.percent, "restores "+item.name+": "+hardware.OneLine(key)); err != nil {
+			return err
+		}
+		refusedWith, err := h.send(ctx, r.waysTo(key, want)[tried[key]])
+		if err != nil {
+			return err
+		}
+		if isLost(refusedWith) || mayBeAskedAgain(refusedWith) {
+			if err := h.pauseBefore(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		tried[key]++
+		if refusedWith != nil {
+			why = ": " + refusedWith.Error()
+			continue
+		}
+		changed = true
+		if err := h.shows(ctx, run, item, want, key); err != nil {
+			return err
+		}
+	}
+}
+
+// send sends the requests of one way. refusedWith is the BMC's refusal of one, or that its answer was lost:
+// what has come of it is read.
+func (h *handle) send(ctx context.Context, way []request) (refusedWith, err error) {
+	for _, r := range way {
+		_, err := h.change(ctx, r)
+		if _, is := asRefusal(err); is || isLost(err) {
+			return err, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// pauseBefore waits for a moment before a request is sent again.
+func (h *handle) pauseBefore(ctx context.Context) error {
+	waiting := h.driver.timing.wait(h.driver.timing.request)
+	defer waiting.stop()
+	_, err := waiting.next(ctx)
+	return err
+}
+
+// shows waits until the BMC shows an item, or these entries of it, as they are wanted, for as long as that may
+// take.
+func (h *handle) shows(ctx context.Context, run hardware.StepRun, item setupItem, want map[string]string,
+	entries ...string) error {
+	return h.until(ctx, run, h.driver.timing.settle, func() (bool, string, error) {
+		r, err := item.read(h, ctx)
+		differ := slices.DeleteFunc(r.differs(want), func(key string) bool {
+			return len(entries) > 0 && !slices.Contains(entries, key)
+		})
+		return err == nil && len(differ) == 0, "waits until the BMC shows " + item.name, err
+	}, func() error { return nil })
+}
