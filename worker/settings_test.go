@@ -107,8 +107,10 @@ allow:
 secrets: /etc/burnish/secrets.yaml
 `), 0o600))
 	lines, text := started(t, map[string]string{
-		"BURNISH_ROLE": "host", "BURNISH_HOST": "h1", "BURNISH_STATE_DIR": dir, "BURNISH_HOST_FILE": file, "BURNISH_MAX_CLEANS_PER_HOST": "7",
-		"BURNISH_AMQP_URL": "amqp://nova:hunter2@rabbit:5672/v", "BURNISH_NOVA_HOSTS": "cmp2=n2,cmp1=n1", "BURNISH_HOSTFILE": "/x", "BURNISH_API_TOKEN": "hunter3",
+		"BURNISH_ROLE": "host", "BURNISH_HOST": "h1", "BURNISH_STATE_DIR": dir, "BURNISH_HOST_FILE": file,
+		"BURNISH_MAX_CLEANS_PER_HOST": "7",
+		"BURNISH_AMQP_URL":            "amqp://nova:hunter2@rabbit:5672/v", "BURNISH_NOVA_HOSTS": "cmp2=n2,cmp1=n1",
+		"BURNISH_HOSTFILE": "/x", "BURNISH_API_TOKEN": "hunter3",
 	})
 	require.Len(t, lines, 3)
 	require.Equal(t, []string{logs.UnknownSetting, logs.Settings, logs.Rules},
@@ -116,8 +118,9 @@ secrets: /etc/burnish/secrets.yaml
 	require.Equal(t, []string{"BURNISH_HOSTFILE", "BURNISH_HOST_FILE"},
 		[]string{lines[0].Text(logs.Variable), lines[0].Text(logs.Nearest)})
 	for variable, value := range map[string]string{
-		"BURNISH_ROLE": "host", "BURNISH_MAX_CLEANS_PER_HOST": "7", "BURNISH_HOST_SILENT_AFTER": "5m0s", "BURNISH_NOVA_HOSTS": "cmp1=n1,cmp2=n2",
-		"BURNISH_VERIFY": "full", "BURNISH_DRIVERS": "block,fake", "BURNISH_LOG_LEVEL": "info",
+		"BURNISH_ROLE": "host", "BURNISH_MAX_CLEANS_PER_HOST": "7", "BURNISH_HOST_SILENT_AFTER": "5m0s",
+		"BURNISH_NOVA_HOSTS": "cmp1=n1,cmp2=n2",
+		"BURNISH_VERIFY":     "full", "BURNISH_DRIVERS": "block,fake", "BURNISH_LOG_LEVEL": "info",
 	} {
 		require.Equal(t, value, lines[1].Text(variable), variable)
 	}

@@ -207,14 +207,20 @@ func TestListRefusesWhatItDoesNotKnow(t *testing.T) {
 	h := testServer(t, fleetOf(3))
 	const unknown = "ffffffff-0000-5000-8000-000000000000"
 	for query, names := range map[string]string{
-		"limit=0": "limit", "limit=-1": "limit", "limit=1001": "limit", "limit=x": "limit", "limit=": "limit", "limit=1&limit=2": "limit",
-		"marker=": "marker", "marker=x": "marker", "marker=" + unknown: "marker", "marker=" + unknown + "&sort=name": "marker", "marker={" + unknown[:34] + "}": "marker",
+		"limit=0": "limit", "limit=-1": "limit", "limit=1001": "limit", "limit=x": "limit", "limit=": "limit",
+		"limit=1&limit=2": "limit",
+		"marker=":         "marker", "marker=x": "marker", "marker=" + unknown: "marker",
+		"marker=" + unknown + "&sort=name": "marker", "marker={" + unknown[:34] + "}": "marker",
 		"marker=" + unknown + "&marker=" + unknown: "marker", "Marker=" + unknown: "Marker",
-		"sort=color": "sort", "sort=": "sort", "sort=uuid:": "sort", "sort=uuid:up": "sort", "sort=uuid,name": "sort", "sort_key=": "sort_key", "sort_key=serial": "sort_key",
+		"sort=color": "sort", "sort=": "sort", "sort=uuid:": "sort", "sort=uuid:up": "sort", "sort=uuid,name": "sort",
+		"sort_key=": "sort_key", "sort_key=serial": "sort_key",
 		"sort_dir=up": "sort_dir", "sort=uuid&sort_dir=asc": "sort_dir", "sort=uuid&sort=name": "sort",
-		"fields=": "fields", "fields=uuid,color": "color", "type=": "type", "type=NVME,": "type", "state=dirty": "state", "device_state=Error": "device_state",
-		"status=on": "status", "needs_operator=perhaps": "needs_operator", "needs_operator=true,false": "needs_operator", "needs_operator=true&needs_operator=false": "needs_operator",
-		"name=a%20b": "name", "color=red": "color", "state=error&device_state=error": "device_state", "host=a&hostname=b": "hostname",
+		"fields=": "fields", "fields=uuid,color": "color", "type=": "type", "type=NVME,": "type",
+		"state=dirty": "state", "device_state=Error": "device_state",
+		"status=on": "status", "needs_operator=perhaps": "needs_operator",
+		"needs_operator=true,false": "needs_operator", "needs_operator=true&needs_operator=false": "needs_operator",
+		"name=a%20b": "name", "color=red": "color", "state=error&device_state=error": "device_state",
+		"host=a&hostname=b": "hostname",
 	} {
 		p := requireProblem(t, send(t, h, "GET", "/v2/devices?"+query, "", admin, at21), http.StatusBadRequest,
 			device.CodeInvalid)

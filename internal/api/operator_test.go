@@ -55,7 +55,8 @@ func TestPatience(t *testing.T) {
 func TestQueuesOfOthersAreNotAskedAbout(t *testing.T) {
 	h := testServer(t, polled{})
 	for path, want := range map[string]int{
-		"/v2/queues/burnish": http.StatusOK, "/v2/queues/burnish-host.h1": http.StatusOK, "/v2/queues/payroll": http.StatusNotFound,
+		"/v2/queues/burnish": http.StatusOK, "/v2/queues/burnish-host.h1": http.StatusOK,
+		"/v2/queues/payroll":       http.StatusNotFound,
 		"/v2/queues/burnish-host.": http.StatusNotFound, "/v2/queues/burnish-host.a%00b": http.StatusNotFound,
 		"/v2/queues/burnish-host." + strings.Repeat("x", 2000): http.StatusNotFound,
 	} {

@@ -273,11 +273,13 @@ func TestTheDocumentsExamples(t *testing.T) {
 	}{
 		{contract.DeviceStatus{UUID: "7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e", Vendor: "8086", Model: "0001",
 			Hostname: "compute-1", DeviceState: device.Available,
-			StdBoardInfo: contract.BoardInfo{ProductID: "0001", PCIAddress: "0000:01:00.0"}, CreatedAt: at("2026-05-15T10:23:45Z"), UpdatedAt: at("2026-05-15T10:25:30Z")},
+			StdBoardInfo: contract.BoardInfo{ProductID: "0001", PCIAddress: "0000:01:00.0"},
+			CreatedAt:    at("2026-05-15T10:23:45Z"), UpdatedAt: at("2026-05-15T10:25:30Z")},
 			`{"uuid":"7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e","type":"NVME","vendor":"8086","model":"0001","std_board_info":"{\"product_id\": \"0001\", \"pci_address\": \"0000:01:00.0\"}","vendor_board_info":null,"hostname":"compute-1","status":"enabled","device_state":"available","created_at":"2026-05-15T10:23:45Z","updated_at":"2026-05-15T10:25:30Z"}`},
 		{contract.DeviceStatus{UUID: "3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f", Vendor: "144d", Model: "a808",
 			Hostname: "compute-2", DeviceState: device.Error,
-			StdBoardInfo: contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:02:00.0"}, CreatedAt: at("2026-05-15T14:00:00Z"), UpdatedAt: at("2026-05-15T16:30:15Z")},
+			StdBoardInfo: contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:02:00.0"},
+			CreatedAt:    at("2026-05-15T14:00:00Z"), UpdatedAt: at("2026-05-15T16:30:15Z")},
 			`{"uuid":"3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f","type":"NVME","vendor":"144d","model":"a808","std_board_info":"{\"product_id\": \"a808\", \"pci_address\": \"0000:02:00.0\"}","vendor_board_info":null,"hostname":"compute-2","status":"enabled","device_state":"error","created_at":"2026-05-15T14:00:00Z","updated_at":"2026-05-15T16:30:15Z"}`},
 	}
 	for _, example := range examples {

@@ -510,7 +510,8 @@ func TestAPolicysListsChooseByPattern(t *testing.T) {
 			{FirmwareImage: clean.FirmwareImage{Component: "BIOS", To: "2"}},
 			{FirmwareImage: clean.FirmwareImage{Component: "BMC", To: "3"}},
 		},
-		Properties: []clean.PropertiesPolicy{{Match: clean.Match{Type: "NODE"}, Profile: device.Properties{CPUs: 2}}, {Profile: device.Properties{CPUs: 1}}},
+		Properties: []clean.PropertiesPolicy{{Match: clean.Match{Type: "NODE"}, Profile: device.Properties{CPUs: 2}},
+			{Profile: device.Properties{CPUs: 1}}},
 	}
 	require.Equal(t, map[string]any{"BootMode": "Uefi", "Turbo": false}, lists.BIOSOf(s))
 	require.Equal(t, []clean.FirmwareImage{{Component: "BIOS", To: "1"}, {Component: "BMC", To: "3"}}, lists.FirmwareOf(s))

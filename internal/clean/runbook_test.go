@@ -108,7 +108,8 @@ func TestARunbookByHand(t *testing.T) {
 	require.Nil(t, fault)
 	require.Equal(t, []string{"properties", "security"}, names)
 	for name, code := range map[string]device.Code{
-		"sanitize": device.CodeNoErasePath, "script": device.CodeNoSuchStep, "other": device.CodeNoSuchRunbook, "none": device.CodeNoSuchRunbook,
+		"sanitize": device.CodeNoErasePath, "script": device.CodeNoSuchStep, "other": device.CodeNoSuchRunbook,
+		"none": device.CodeNoSuchRunbook,
 	} {
 		_, fault = plan(name)
 		require.NotNil(t, fault, name)

@@ -84,13 +84,16 @@ func settings(t *testing.T) map[string]setting {
 		"ACCEPT_SERVER":   {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},
 		"METRICS_ADDRESS": {"MetricsAddress", "", "127.0.0.1:9464", "127.0.0.1:9464", map[string]string{"9464": "not of the form HOST:PORT"}},
 		"METADATA_ADDRESS": {"MetadataAddress", "", ":8775", ":8775", map[string]string{
-			"8775": "not of the form HOST:PORT", "127.0.0.1:http": "not of the form", "127.0.0.1:0": "not of the form", "unix:/run/metadata.sock": "not of the form"}},
+			"8775": "not of the form HOST:PORT", "127.0.0.1:http": "not of the form", "127.0.0.1:0": "not of the form",
+			"unix:/run/metadata.sock": "not of the form"}},
 		"METADATA_SECRET_FILE": {"MetadataSecretFile", "", "/etc/burnish/metadata.secret", "/etc/burnish/metadata.secret",
 			map[string]string{
 				"metadata.secret": `"metadata.secret" is not an absolute path`}},
 		"API_ADDRESS": {"APIAddress", "", "unix:/run/burnish/api.sock", "unix:/run/burnish/api.sock", map[string]string{
-			"8080": "neither HOST:PORT nor unix:/path", "127.0.0.1:http": "neither", "127.0.0.1:0": "neither", "unix:api.sock": "absolute path", "unix:/run/../api": "absolute path",
-			":8080": "set BURNISH_API_TLS_CERT and _KEY", "0.0.0.0:8080": "other machines", "[::]:8080": "other machines", "control1:8080": "other machines"}},
+			"8080": "neither HOST:PORT nor unix:/path", "127.0.0.1:http": "neither", "127.0.0.1:0": "neither",
+			"unix:api.sock": "absolute path", "unix:/run/../api": "absolute path",
+			":8080": "set BURNISH_API_TLS_CERT and _KEY", "0.0.0.0:8080": "other machines", "[::]:8080": "other machines",
+			"control1:8080": "other machines"}},
 		"API_TOKENS": {"APITokens", "", "/etc/burnish/tokens.yaml", "/etc/burnish/tokens.yaml", nil},         // access.OpenTokens reads it
 		"API_POLICY": {"APIPolicy", "", "/etc/burnish/api-policy.yaml", "/etc/burnish/api-policy.yaml", nil}, // access.ReadPolicy reads it
 		"API_HOSTS": {"APIHosts", []string(nil), "API.example.org., [::1]", []string{"api.example.org", "::1"},
@@ -181,7 +184,8 @@ func TestBadValues(t *testing.T) {
 func TestEachBadValueHasItsLine(t *testing.T) {
 	for name, variables := range map[string]map[string]string{
 		"of their form": {"DEBUG": "x", "WORKFLOW_CACHE": "x", "STOP_TIMEOUT": "x", "AUTOMATED_CLEAN": "x"},
-		"of their value": {"ROLE": "x", "HOST": "a b", "ON_INTERRUPT": "x", "HOST_SILENT_AFTER": "0s", "CLEANUP_TIMEOUT": "-1s",
+		"of their value": {"ROLE": "x", "HOST": "a b", "ON_INTERRUPT": "x", "HOST_SILENT_AFTER": "0s",
+			"CLEANUP_TIMEOUT":     "-1s",
 			"MAX_CLEANS_PER_HOST": "0", "WORKFLOW_CACHE": "0", "STOP_TIMEOUT": "0s", "DRIVERS": "a,"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,10 +241,13 @@ func TestHelpListsEverySetting(t *testing.T) {
 	table := settings(t)
 	require.Len(t, lines, len(table), help)
 	defaults := map[string]string{
-		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m", "TELL_AFTER": "5m",
-		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4", "VERIFY": "full",
-		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "LOG_FORMAT": "text", "LOG_LEVEL": "info", "DEBUG": "false", "SWEEP_INTERVAL": "60s",
-		"API_RATE": "10", "API_CONCURRENCY": "32",
+		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake",
+		"HOST_SILENT_AFTER": "5m", "TELL_AFTER": "5m",
+		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4",
+		"VERIFY":         "full",
+		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "LOG_FORMAT": "text", "LOG_LEVEL": "info", "DEBUG": "false",
+		"SWEEP_INTERVAL": "60s",
+		"API_RATE":       "10", "API_CONCURRENCY": "32",
 	}
 	for _, line := range lines {
 		variable, about, found := strings.Cut(strings.TrimSpace(line), " ")

@@ -151,7 +151,8 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 			"usr/lib/udev/rules.d/59-burnish-nvme.rules": shipped(t, true), "etc/udev/rules.d/59-burnish-nvme.rules": "",
 		}, open: []string{"LVM", "md"}},
 		"the settings": {files: map[string]string{
-			"etc/lvm/lvm.conf": "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n", "etc/mdadm/mdadm.conf": "ARRAY /dev/md0 UUID=1\nAUTO -all\n",
+			"etc/lvm/lvm.conf":     "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n",
+			"etc/mdadm/mdadm.conf": "ARRAY /dev/md0 UUID=1\nAUTO -all\n",
 		}},
 		"one word": {files: map[string]string{
 			"etc/lvm/lvm.conf": "devices/global_filter = \"r/nvme/\"\n", "etc/mdadm.conf": "auto -all\n",
@@ -160,7 +161,8 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 			"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n", "etc/lvm/devices/system.devices": "VERSION=1.1.1\n",
 		}, open: []string{"md"}},
 		"a list of another name": {files: map[string]string{
-			"etc/lvm/lvm.conf": "devices { use_devicesfile = \"yes\" }\ndevices { devicesfile = \"own.devices\" }", "etc/lvm/devices/own.devices": "",
+			"etc/lvm/lvm.conf":            "devices { use_devicesfile = \"yes\" }\ndevices { devicesfile = \"own.devices\" }",
+			"etc/lvm/devices/own.devices": "",
 		}, open: []string{"md"}},
 		"a list that is not there": {files: map[string]string{"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n"}, open: []string{"LVM", "md"}},
 		"a filter by kernel names": {files: map[string]string{"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|^/dev/nvme|\" ] }\n"}, open: []string{"md"}},
@@ -178,7 +180,8 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 			"etc/lvm/devices/system.devices": "", "etc/mdadm/mdadm.conf": "#AUTO -all\n",
 		}, open: []string{"LVM", "md"}},
 		"all is accepted": {files: map[string]string{
-			"etc/lvm/lvm.conf": "devices {\nglobal_filter = [ \"a|.*|\" ]\nfilter = [ \"r|.*|\" ]\n}\n", "etc/mdadm/mdadm.conf": "AUTO +1.x -all\nAUTO -all\n",
+			"etc/lvm/lvm.conf":     "devices {\nglobal_filter = [ \"a|.*|\" ]\nfilter = [ \"r|.*|\" ]\n}\n",
+			"etc/mdadm/mdadm.conf": "AUTO +1.x -all\nAUTO -all\n",
 		}, open: []string{"LVM", "md"}},
 		// LVM says "It's not part of any section", and uses its default.
 		"in no section":      {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|nvme|\" ]\n"}, open: []string{"LVM", "md"}},
@@ -187,13 +190,16 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 			"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|nvme|\" ] }\ndevices { global_filter = [ \"a|.*|\" ] }\n",
 		}, open: []string{"LVM", "md"}},
 		"lvmlocal.conf switches the list off": {files: map[string]string{
-			"etc/lvm/lvm.conf": "devices { use_devicesfile = 1 }\n", "etc/lvm/lvmlocal.conf": "devices { use_devicesfile = 0 }\n",
+			"etc/lvm/lvm.conf":               "devices { use_devicesfile = 1 }\n",
+			"etc/lvm/lvmlocal.conf":          "devices { use_devicesfile = 0 }\n",
 			"etc/lvm/devices/system.devices": "",
 		}, open: []string{"LVM", "md"}},
 		"lvmlocal.conf accepts all": {files: map[string]string{
-			"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|nvme|\" ] }\n", "etc/lvm/lvmlocal.conf": "devices { global_filter = [ \"a|.*|\" ] }\n",
+			"etc/lvm/lvm.conf":      "devices { global_filter = [ \"r|nvme|\" ] }\n",
+			"etc/lvm/lvmlocal.conf": "devices { global_filter = [ \"a|.*|\" ] }\n",
 		}, open: []string{"LVM", "md"}},
-		"RHEL 9":                {files: map[string]string{"etc/lvm/devices/system.devices": "", "usr/sbin/lvm": rhel9}, open: []string{"md"}},
+		"RHEL 9": {files: map[string]string{"etc/lvm/devices/system.devices": "", "usr/sbin/lvm": rhel9},
+			open: []string{"md"}},
 		"RHEL 9 without a list": {files: map[string]string{"usr/sbin/lvm": rhel9}, open: []string{"LVM", "md"}},
 		"Debian 12": {files: map[string]string{
 			"etc/lvm/lvm.conf": "devices {\n\t# use_devicesfile = 0\n}\n", "etc/lvm/devices/system.devices": "",

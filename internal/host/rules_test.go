@@ -76,8 +76,9 @@ func TestRulesOfAFile(t *testing.T) {
 // F13
 func TestNothingIsAllowedByDefault(t *testing.T) {
 	for what, text := range map[string]string{
-		"empty": "", "comment": "# nothing\n", "header": "---\n", "null": "allow:\nsecrets: /x\n", "empty mapping": "allow: {}\n",
-		"empty list": "allow: {paths: [], device_spec: [], scripts: {}}\n", "fake off": "allow: {fake: false}\n",
+		"empty": "", "comment": "# nothing\n", "header": "---\n", "null": "allow:\nsecrets: /x\n",
+		"empty mapping": "allow: {}\n",
+		"empty list":    "allow: {paths: [], device_spec: [], scripts: {}}\n", "fake off": "allow: {fake: false}\n",
 		"null list": "allow:\n  paths:\n  scripts:\n",
 	} {
 		r, err := LoadRules(writeRules(t, text))

@@ -184,7 +184,8 @@ var specKeys = []string{"vendor_id", "product_id", "address", "one_time_use", "l
 
 // stems begin other spellings of a key, without signs. The parts of an address belong into it.
 var stems = map[string]string{
-	"vendor": "vendor_id", "product": "product_id", "deviceid": "product_id", "addr": "address", "domain": "address", "bus": "address",
+	"vendor": "vendor_id", "product": "product_id", "deviceid": "product_id", "addr": "address", "domain": "address",
+	"bus":  "address",
 	"slot": "address", "function": "address", "devname": "devname", "onetime": "one_time_use",
 	"livemigr": "live_migratable", "clear": "clear_action or clear_strategy",
 }

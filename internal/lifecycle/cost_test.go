@@ -23,7 +23,8 @@ func cleaning() *contract.DeviceState {
 			Vendor: "Acme", Model: "Fast 4000", Serial: "S4E2NX0R", Product: "0a54", Path: "/dev/nvme0n1", Firmware: "1.2",
 			Size: 1 << 42}},
 		Device: device.Device{State: device.Cleaning, Status: device.Enabled, Dirty: true, OneTimeUse: true},
-		Clean:  &contract.CleanRun{Number: 3, Plan: []contract.Planned{{Step: "zero", Priority: 70, Interface: "deploy"}}, StepAt: at},
+		Clean: &contract.CleanRun{Number: 3, Plan: []contract.Planned{{Step: "zero", Priority: 70,
+			Interface: "deploy"}}, StepAt: at},
 	}
 }
 

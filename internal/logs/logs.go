@@ -78,7 +78,8 @@ func New(out io.Writer, o Options) *slog.Logger {
 // every line of a worker would have the same value, or another key says the same.
 var sdkKeys = map[string]string{
 	"Namespace": "", "WorkerID": "", "WorkflowType": "", "ActivityID": "",
-	"UpdateName": "", "UpdateID": Update, "TaskQueue": Queue, "WorkflowID": Workflow, "RunID": Run, "ActivityType": Activity, "Attempt": Attempt, "Error": Error,
+	"UpdateName": "", "UpdateID": Update, "TaskQueue": Queue, "WorkflowID": Workflow, "RunID": Run,
+	"ActivityType": Activity, "Attempt": Attempt, "Error": Error,
 }
 
 // rename gives the SDK's keys the names of this log.

@@ -152,8 +152,10 @@ func TestTheTrailIsWritten(t *testing.T) {
 		texts[m.Text] = m.Text
 	}
 	for name, text := range map[string]string{
-		"CleanStarted": CleanStarted, "StepResumed": StepResumed, "StepDone": StepDone, "StepStopped": StepStopped, "StepFailed": StepFailed,
-		"CleanEnded": CleanEnded, "Queued": Queued, "Bound": Bound, "Unbound": Unbound, "Returned": Returned, "CleanFailed": CleanFailed,
+		"CleanStarted": CleanStarted, "StepResumed": StepResumed, "StepDone": StepDone, "StepStopped": StepStopped,
+		"StepFailed": StepFailed,
+		"CleanEnded": CleanEnded, "Queued": Queued, "Bound": Bound, "Unbound": Unbound, "Returned": Returned,
+		"CleanFailed":  CleanFailed,
 		"CleanAborted": CleanAborted, "Refused": Refused, "HostUnreachable": HostUnreachable, "HostWaitEnded": HostWaitEnded,
 		"Settings": Settings, "Rules": Rules, "UnknownSetting": UnknownSetting,
 	} {

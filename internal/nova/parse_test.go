@@ -16,8 +16,9 @@ const instance = "178b0921-8f85-4257-88b6-2e743b5a975c"
 // body is a message as oslo.messaging makes it.
 func body(t testing.TB, event, publisher, timestamp string, payload any) []byte {
 	inner, err := json.Marshal(map[string]any{
-		"message_id": "0f0c5b1c-6d3c-4f7e-9c0e-000000000001", "publisher_id": publisher, "event_type": event, "priority": "INFO",
-		"payload": payload, "timestamp": timestamp, "_unique_id": "f00", "_context_user_id": nil,
+		"message_id": "0f0c5b1c-6d3c-4f7e-9c0e-000000000001", "publisher_id": publisher, "event_type": event,
+		"priority": "INFO",
+		"payload":  payload, "timestamp": timestamp, "_unique_id": "f00", "_context_user_id": nil,
 	})
 	require.NoError(t, err)
 	outer, err := json.Marshal(map[string]string{"oslo.version": "2.0", "oslo.message": string(inner)})

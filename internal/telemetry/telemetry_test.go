@@ -79,8 +79,10 @@ func TestLabelsAreKeptApart(t *testing.T) {
 	}
 	all := scrape(t, f).With("burnish_steps_total")
 	require.Equal(t, figures.Figures{
-		"burnish_steps_total{model=M,step=zero}": 1, "burnish_steps_total{model=M step zero}": 1, "burnish_steps_total{model=Mstepzero}": 1,
-		"burnish_steps_total{step=M}": 1, "burnish_steps_total{model=M,step=none}": 1, "burnish_steps_total{model=M}": 1,
+		"burnish_steps_total{model=M,step=zero}": 1, "burnish_steps_total{model=M step zero}": 1,
+		"burnish_steps_total{model=Mstepzero}": 1,
+		"burnish_steps_total{step=M}":          1, "burnish_steps_total{model=M,step=none}": 1,
+		"burnish_steps_total{model=M}": 1,
 	}, all)
 }
 

@@ -138,7 +138,8 @@ func TestDiagnosis(t *testing.T) {
 		of("gone", "h1", device.Available, terminated, none, "expired"), // the server has deleted it since
 	}
 	s.last = map[string]*workflowpb.WorkflowExecutionInfo{
-		"lost": s.closed[0], "forgotten": of("forgotten", "h1", device.Retired, completed, none, ""), "late": of("late", "h1", device.Available, running, none, ""),
+		"lost": s.closed[0], "forgotten": of("forgotten", "h1", device.Retired, completed, none, ""), "late": of("late",
+			"h1", device.Available, running, none, ""),
 		"refused": s.closed[3],
 	}
 	d, err := New(s).Diagnosis(t.Context())

@@ -64,8 +64,10 @@ func TestExecutionOf(t *testing.T) {
 		ToPayloads(contract.Progress{Step: "zero", Offset: 5, Size: 10, Waiting: "a slot"})
 	require.NoError(t, err)
 	e := executionOf(info("d1", map[string]*commonpb.Payload{
-		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"), "DeviceType": payload(t, "FAKE"),
-		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"), "DeviceFault": payload(t, "host_unreachable"),
+		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"),
+		"DeviceType": payload(t, "FAKE"),
+		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"),
+		"DeviceFault":   payload(t, "host_unreachable"),
 		"NeedsOperator": payload(t, true), "DeviceDirty": payload(t, true), "DeviceUpdated": payload(t, clock),
 	}, map[string]*commonpb.Payload{contract.MemoStatus: payload(t, facts)}), []*workflowpb.PendingActivityInfo{{
 		ActivityType:            &commonpb.ActivityType{Name: "zero"},

@@ -111,9 +111,12 @@ func TestRefusalOf(t *testing.T) {
 // Queries, dashboards and the server's own list use these names.
 func TestAttributesAreKnownByTheirNames(t *testing.T) {
 	for want, got := range map[string]string{
-		"DeviceState": contract.AttrState.GetName(), "DeviceUuid": contract.AttrUUID.GetName(), "DeviceSerial": contract.AttrSerial.GetName(),
-		"DeviceType": contract.AttrType.GetName(), "DeviceHost": contract.AttrHost.GetName(), "InstanceId": contract.AttrInstance.GetName(),
-		"CleanStep": contract.AttrStep.GetName(), "DeviceFault": contract.AttrFault.GetName(), "NeedsOperator": contract.AttrNeedsOperator.GetName(),
+		"DeviceState": contract.AttrState.GetName(), "DeviceUuid": contract.AttrUUID.GetName(),
+		"DeviceSerial": contract.AttrSerial.GetName(),
+		"DeviceType":   contract.AttrType.GetName(), "DeviceHost": contract.AttrHost.GetName(),
+		"InstanceId": contract.AttrInstance.GetName(),
+		"CleanStep":  contract.AttrStep.GetName(), "DeviceFault": contract.AttrFault.GetName(),
+		"NeedsOperator": contract.AttrNeedsOperator.GetName(),
 	} {
 		require.Equal(t, want, got)
 	}

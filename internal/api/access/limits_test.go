@@ -99,8 +99,9 @@ func TestTheTableOfCallersIsBounded(t *testing.T) {
 
 func TestAnAddressOfIPv6IsItsNetwork(t *testing.T) {
 	for remote, want := range map[string]string{
-		"192.0.2.1:99": "192.0.2.1", "[::ffff:192.0.2.1]:99": "192.0.2.1", "[2001:db8:1:2:3::4]:9": "2001:db8:1:2::/64", "[fe80::1%eth0]:9": "fe80::/64",
-		"[::1]:9": "::1", "@": "@",
+		"192.0.2.1:99": "192.0.2.1", "[::ffff:192.0.2.1]:99": "192.0.2.1", "[2001:db8:1:2:3::4]:9": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:9": "fe80::/64",
+		"[::1]:9":          "::1", "@": "@",
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.RemoteAddr = remote

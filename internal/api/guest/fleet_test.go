@@ -39,8 +39,9 @@ func newFleet() *fleet {
 	held := contract.HeldDevice{Name: "h1_d1", Type: "NVME", Serial: "S1", Tag: "database", Binding: 3}
 	f := &fleet{
 		instances: map[string]contract.InstanceStatus{
-			instance: {UUID: instance, Phase: contract.InstanceActive, Project: "p1", Addresses: []string{"192.0.2.7", "2001:db8::7"}, Devices: []contract.HeldDevice{held}},
-			other:    {UUID: other, Phase: contract.InstanceActive, Addresses: []string{"192.0.2.8"}},
+			instance: {UUID: instance, Phase: contract.InstanceActive, Project: "p1", Addresses: []string{"192.0.2.7",
+				"2001:db8::7"}, Devices: []contract.HeldDevice{held}},
+			other: {UUID: other, Phase: contract.InstanceActive, Addresses: []string{"192.0.2.8"}},
 		},
 		devices: map[string]contract.DeviceStatus{}, errs: map[string][]error{},
 	}

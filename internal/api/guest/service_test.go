@@ -128,7 +128,8 @@ func TestNothingElseIsServed(t *testing.T) {
 	f := newFleet()
 	s, _ := serviceOf(f)
 	for path, status := range map[string]int{
-		"/openstack": 200, "/openstack/": 200, latest: 200, "/openstack/2016-06-30/meta_data.json": 200, "/openstack/2020-10-14/meta_data.json": 200,
+		"/openstack": 200, "/openstack/": 200, latest: 200, "/openstack/2016-06-30/meta_data.json": 200,
+		"/openstack/2020-10-14/meta_data.json":     200,
 		"/openstack/2018-08-27/meta_data.json?a=b": 200,
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -367,7 +368,8 @@ func TestTheSecretsFile(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o700))
 	file := filepath.Join(dir, "secret")
 	for content, says := range map[string]string{
-		"s3cret\n": "", "s3cret": "", "s 3 \r\n": "", "": "one line", "\n \n": "one line", "s3cret\ntwo": "one line", "s3\x00": "one line",
+		"s3cret\n": "", "s3cret": "", "s 3 \r\n": "", "": "one line", "\n \n": "one line", "s3cret\ntwo": "one line",
+		"s3\x00": "one line",
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		got, err := ReadSecret(file)

@@ -23,7 +23,6 @@ func All() List {
 		BIOSApply(),
 		BMCRestore(),
 		VerifyProperties(),
-		BMCReset(),
 		PCIReset(),
 	}
 }

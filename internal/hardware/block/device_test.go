@@ -26,7 +26,8 @@ var disks = map[string]struct {
 }{
 	"scsi": {
 		"scsi", map[string]string{
-			"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "SEAGATE \n", "device/model": "ST4000NM0033    \n", "device/rev": "0003\n",
+			"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "SEAGATE \n", "device/model": "ST4000NM0033    \n",
+			"device/rev":  "0003\n",
 			"device/type": "0\n", "device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001",
 		},
 		device.Identity{Serial: "naa.5000c500a1b2c3d4", Vendor: "SEAGATE", Model: "ST4000NM0033", Firmware: "0003"},
@@ -50,7 +51,8 @@ var disks = map[string]struct {
 	},
 	"usb_bridge_with_a_serial_in_order": {
 		"scsi", map[string]string{
-			"device/wwid": "t10.JMicron Generic         0123456789ABCDEF\n", "device/vendor": "JMicron \n", "device/model": "Generic         \n",
+			"device/wwid": "t10.JMicron Generic         0123456789ABCDEF\n", "device/vendor": "JMicron \n",
+			"device/model":    "Generic         \n",
 			"device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001",
 		},
 		device.Identity{Serial: "Z1Z00001", Vendor: "JMicron", Model: "Generic"},

@@ -279,7 +279,8 @@ func enrollDisk(t *testing.T, dir string, size int64) *fixture {
 	f.path = f.node(t, "sda")
 	f.driver.sys.sys = filepath.Join(dir, "sys")
 	f.disk(t, "sda", formatNumber(f.number(t)), "scsi", map[string]string{
-		"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "ATA     \n", "device/model": "DISK 1         \n", "device/rev": "2.5+\n",
+		"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "ATA     \n", "device/model": "DISK 1         \n",
+		"device/rev": "2.5+\n",
 	})
 	f.enroll(t)
 	return f

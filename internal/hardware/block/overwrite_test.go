@@ -145,7 +145,8 @@ func identityAnyway(t *testing.T, path string) device.Identity {
 func TestFileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
 	for name, magic := range map[string]int64{
 		"zfs": 0x2fc12fc1, "f2fs": 0xf2f52010, "bcachefs": 0xca451a4e, "nfs": 0x6969, "fuse": 0x65735546, "cifs": 0xff534d42,
-		"smb2": 0xfe534d42, "overlay": 0x794c7630, "btrfs": 0x9123683e, "vfat": 0x4d44, "ecryptfs": 0xf15f, "unknown": 0x12345678, "none": 0,
+		"smb2": 0xfe534d42, "overlay": 0x794c7630, "btrfs": 0x9123683e, "vfat": 0x4d44, "ecryptfs": 0xf15f,
+		"unknown": 0x12345678, "none": 0,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := enroll(t, workDir(t), 64*kib)

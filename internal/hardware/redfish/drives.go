@@ -57,9 +57,10 @@ type driveOperation struct {
 // erases: it says that it erases the drive. A self-test, or what nobody knows, does not.
 func (o *driveOperation) erases() bool {
 	said := strings.ToLower(o.Operation + " " + o.OperationName)
-	return slices.ContainsFunc([]string{"eras", "saniti", "wipe", "overwrit", "scrambl", "format"}, func(word string) bool {
-		return strings.Contains(said, word)
-	})
+	return slices.ContainsFunc([]string{"eras", "saniti", "wipe", "overwrit", "scrambl", "format"},
+		func(word string) bool {
+			return strings.Contains(said, word)
+		})
 }
 
 // driveProperties are the server's drives as its enrollment records them, by serial.

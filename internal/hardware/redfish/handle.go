@@ -66,7 +66,6 @@ func allSteps() []namedStep {
 		{name: stepTPMClear, run: (*handle).restoreWithRestart, asFound: true},
 		{name: "bios_apply", run: (*handle).runBIOSApply, asFound: true},
 		{name: stepBMCRestore, run: (*handle).restoreBMC},
-		{name: "bmc_reset", run: (*handle).resetBMC},
 		{name: "verify_properties", run: (*handle).verifyProperties, asFound: true},
 	}
 }

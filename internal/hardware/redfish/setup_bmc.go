@@ -177,15 +177,7 @@ type manager struct {
 	VirtualMedia    link       `bmc:"optional"`
 	HostInterfaces  link       `bmc:"optional"`
 	NetworkProtocol link       `bmc:"optional"`
-	LastResetTime   string     `bmc:"optional"`
 	Oem             attributes `bmc:"object"`
-	Actions         struct {
-		Reset struct {
-			Target     link     `json:"target"`
-			Allowed    []string `json:"ResetType@Redfish.AllowableValues" bmc:"optional"`
-			ActionInfo link     `json:"@Redfish.ActionInfo" bmc:"optional"`
-		} `json:"#Manager.ResetToDefaults" bmc:"optional"`
-	} `bmc:"optional"`
 }
 
 // eachManager reads the managers of the system.

@@ -68,7 +68,8 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 	s.nova.Provider(two, "cmp_7_0000:3B:01.0", first, otuClass, 0, placement.OneTimeUse)
 	status, text, err := s.nova.Do(ctx, http.MethodPut, "/resource_providers/"+two+"/inventories", map[string]any{
 		"resource_provider_generation": 2,
-		"inventories":                  map[string]any{otuClass: map[string]any{"total": 1}, "CUSTOM_B": map[string]any{"total": 1}},
+		"inventories": map[string]any{otuClass: map[string]any{"total": 1},
+			"CUSTOM_B": map[string]any{"total": 1}},
 	}, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, text)

@@ -149,7 +149,8 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 	status, answer, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+two+"/inventories",
 		map[string]any{
 			"resource_provider_generation": 1,
-			"inventories":                  map[string]any{"CUSTOM_A": map[string]any{"total": 1}, "CUSTOM_B": map[string]any{"total": 1}},
+			"inventories": map[string]any{"CUSTOM_A": map[string]any{"total": 1},
+				"CUSTOM_B": map[string]any{"total": 1}},
 		}, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, answer)

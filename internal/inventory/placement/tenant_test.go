@@ -188,7 +188,8 @@ func TestAnUnreadableRecordIsNone(t *testing.T) {
 	good := s.classes(t, p.UUID)[placement.TenantClass]
 	generation = v.Generation
 	for field, value := range map[string]any{
-		"reserved": 0, "total": 1<<31 - 1, "allocation_ratio": 1.5, "min_unit": 1<<31 - 1, "max_unit": 1 << 30 * 1.5, "step_size": 1<<31 - 2,
+		"reserved": 0, "total": 1<<31 - 1, "allocation_ratio": 1.5, "min_unit": 1<<31 - 1, "max_unit": 1 << 30 * 1.5,
+		"step_size": 1<<31 - 2,
 	} {
 		bad := map[string]any{"resource_provider_generation": generation}
 		for name, v := range good {

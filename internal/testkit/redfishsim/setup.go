@@ -333,7 +333,6 @@ func (t *tree) addAccounts() {
 func (t *tree) addManagerSetup(r *resource, path string) {
 	one := &t.Data.Setup
 	t.addMedia(r, path)
-	t.addReset(r, path)
 	network := path + "/NetworkProtocol"
 	r.doc["NetworkProtocol"] = t.link(network)
 	protocols := doc{"HostName": "bmc"}
@@ -553,41 +552,6 @@ func (t *tree) addSecureBoot(r *resource) {
 			}
 		}
 	}
-}
-
-// addReset adds the reset of the BMC to its defaults, where it has one that keeps its address.
-func (t *tree) addReset(r *resource, path string) {
-	if t.is(ILO, Supermicro) {
-		return
-	}
-	target := path + "/Actions/Manager.ResetToDefaults"
-	kinds := []string{"ResetAll", "PreserveNetworkAndUsers", "PreserveNetwork"}
-	r.doc["Actions"] = doc{"#Manager.ResetToDefaults": t.action(target, "ResetType", kinds)}
-	t.post(target, t.changing("reset", func(c *call) answer {
-		kind := c.Text("ResetType")
-		if !slices.Contains(kinds, kind) {
-			return notInList("the values of ResetType", kind)
-		}
-		one := &t.Data.Setup
-		one.Subscriptions, one.Lockdown = nil, false
-		for _, media := range one.Media {
-			media.Image = ""
-		}
-		one.Protocols["SSH"], one.Protocols["IPMI"] = &Protocol{true, 22}, &Protocol{true, 623}
-		for id := range one.Interfaces {
-			one.Interfaces[id] = true
-		}
-		if kind != "PreserveNetworkAndUsers" {
-			one.Accounts = slices.DeleteFunc(one.Accounts, func(a *Account) bool { return a.User != t.Conf.Username })
-		}
-		t.Data.BMCResets++
-		t.Data.Sessions = nil
-		t.restart(c.At, true)
-		if kind == "ResetAll" { // its address is gone
-			t.GoDown(c.At.Add(1000 * time.Hour))
-		}
-		return answer{Status: 204}
-	}))
 }
 
 // locked is whether a lockdown refuses the request.

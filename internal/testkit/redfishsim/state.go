@@ -24,7 +24,6 @@ type State struct {
 
 	BIOS       BIOS
 	Setup      Setup
-	BMCResets  int // to its defaults
 	Components []*Component
 	Upload     *Upload // waits for StartUpdate
 	LastUpdate string  // how it ended, in the words of Oem.Hpe.State; empty: there was none

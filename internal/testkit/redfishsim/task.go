@@ -184,7 +184,8 @@ func (t *tree) addJob(jobs string, task *Task, w *Work, state string, percent in
 	}
 	t.member("DellJob.v1_1_0.DellJob", jobs, task.ID, task.Name, doc{
 		"JobState": state, "PercentComplete": percent, "JobType": task.JobType, "Message": text,
-		"StartTime": "TIME_NOW", "EndTime": "TIME_NA", "ActualRunningStartTime": t.stamp(task.Start), "TargetSettingsURI": nil,
+		"StartTime": "TIME_NOW", "EndTime": "TIME_NA", "ActualRunningStartTime": t.stamp(task.Start),
+		"TargetSettingsURI": nil,
 	})
 	// One that still waits is taken back.
 	t.do("DELETE", jobs+"/"+task.ID, func(c *call) answer {

@@ -83,8 +83,9 @@ func (t *tree) addQueue(service *resource) {
 			doc{"Command": "ApplyUpdate", "State": queued, "Component": w.Component, "UpdatableBy": []string{"Uefi"}})
 	}
 	service.doc["Oem"] = doc{"Hpe": doc{
-		"@odata.type": "#HpeiLOUpdateServiceExt.v2_1_1.HpeiLOUpdateServiceExt", "State": state, "FlashProgressPercent": percent,
-		"UpdateTaskQueue": t.link(updateQueue),
+		"@odata.type": "#HpeiLOUpdateServiceExt.v2_1_1.HpeiLOUpdateServiceExt", "State": state,
+		"FlashProgressPercent": percent,
+		"UpdateTaskQueue":      t.link(updateQueue),
 	}}
 }
 
