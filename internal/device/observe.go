@@ -168,7 +168,7 @@ func HostResultOf(f *Fault) HostResult {
 		return HostOther
 	case CodeTargetMissing:
 		return HostAbsent
-	case CodeHostUnreachable:
+	case CodeHostUnreachable, CodeWorkerRestarted, CodeWorkerStopping: // a look that was cut short is none
 		return HostUnreachable
 	case CodeForeignWrite:
 		return HostWritten

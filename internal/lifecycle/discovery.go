@@ -165,7 +165,7 @@ func (d *State) lookedFirst(j *Job, o Outcome) {
 func (d *State) lookedForOthers(j *Job, o Outcome) { d.lookEnds(j, d.foundOther(j, o)) }
 
 func (d *State) lookEnds(j *Job, f *device.Fault) {
-	if f != nil && f.Code == device.CodeHostUnreachable {
+	if device.HostResultOf(f) == device.HostUnreachable {
 		f = d.silentHostFault()
 	}
 	o, f := d.looked(device.AskLook, j.Host, f)
@@ -188,7 +188,7 @@ func (d *State) bindLook(j *Job) {
 // does not hold; nil if all is well.
 func (d *State) bindLooked(j *Job, o Outcome) *device.Fault {
 	f := d.discovered(j, o)
-	if f != nil && (f.Code == device.CodeHostUnreachable || f.Code == device.CodeTimeout) {
+	if f != nil && (device.HostResultOf(f) == device.HostUnreachable || f.Code == device.CodeTimeout) {
 		host := d.Enrollment.Host
 		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
 			Message: "no worker of host " + host + " looked at the device: it is not bound unseen",

@@ -158,6 +158,29 @@ func TestASilentHostRefusesABind(t *testing.T) {
 	}
 }
 
+// A look that is cut short because its worker is killed again and again is no failed look: the bind is
+// refused, and the device stays as it is.
+//
+// F39
+func TestALookThatIsCutShortRefusesABind(t *testing.T) {
+	for bind, lead := range binds {
+		t.Run(bind, func(t *testing.T) {
+			w := newAvailable(t)
+			w.pass(time.Minute)
+			get := lead(w)
+			w.host.injectFault = func(string, int) error {
+				return refuse(device.Permanent, device.CodeWorkerRestarted)
+			}
+			get().refused(device.CodeHostUnreachable)
+			w.host.injectFault = nil
+			w.idle()
+			v := w.view()
+			require.Equal(t, []any{device.Available, false, 0, ""}, []any{v.DeviceState, v.Dirty, w.inventory.reserved, v.Fault})
+			ok[contract.Result](w.bind("i2", "r2"))
+		})
+	}
+}
+
 // The host looks at an offered device as soon as it reports a change, also while the inventory
 // does not answer; a device that is being cleaned is looked at when it is offered. A tenant's
 // device, and one that an operator has, is left alone.
