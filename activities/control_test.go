@@ -168,11 +168,6 @@ func TestProvidersAreMadeReadAndDeleted(t *testing.T) {
 	require.Equal(t, made, read)
 	require.Len(t, requests, 2)
 
-	other := s.stock
-	other.UUID = contract.DeviceUUID("d2")
-	_, _, err = s.call(1, contract.ActivityEnsureProvider, other)
-	requireFault(t, err, device.CodeInventoryInvalid, false)
-
 	_, _, err = s.call(1, contract.ActivityDeleteProvider, s.stock, inventorytest.AfterCall(1))
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	_, _, err = s.call(2, contract.ActivityDeleteProvider, s.stock)
