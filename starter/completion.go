@@ -110,7 +110,7 @@ type completer struct {
 }
 
 // driverNames are the drivers of workers.
-var driverNames = []string{"block", "fake", "nvme", "redfish", "script"}
+var driverNames = []string{"block", "fake", "nvme", "pci", "redfish", "script"}
 
 // addCompletion gives each command below root the values of its arguments and flags.
 func (a *app) addCompletion(root *cobra.Command) {

@@ -93,14 +93,31 @@ func logCalls(t *testing.T) []logCall {
 	return all
 }
 
+// levelOf is the level of a line that the lifecycle has written by its settings; "" if it is no such call.
+func levelOf(method *ast.SelectorExpr, args []ast.Expr) string {
+	by, ok := method.X.(*ast.SelectorExpr)
+	if !ok || by.Sel.Name != "by" || method.Sel.Name != "Log" || len(args) < 2 {
+		return ""
+	}
+	if level, ok := args[0].(*ast.SelectorExpr); ok {
+		return strings.TrimPrefix(level.Sel.Name, "Level")
+	}
+	return ""
+}
+
 func readCall(call *ast.CallExpr) (logCall, bool) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !isLogger(method.X) {
+	if !ok {
 		return logCall{}, false
 	}
 	args := call.Args
 	found := logCall{method: method.Sel.Name}
-	switch method.Sel.Name {
+	if level := levelOf(method, args); level != "" {
+		found.method, args = level, args[1:]
+	} else if !isLogger(method.X) {
+		return logCall{}, false
+	}
+	switch found.method {
 	case "Debug", "Info", "Warn", "Error":
 		if len(args) == 0 {
 			return logCall{}, false

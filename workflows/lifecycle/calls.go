@@ -132,7 +132,7 @@ func (r *run) ended(ctx workflow.Context, s *started) {
 	}
 	if s.mail.To != "" {
 		if err != nil && !(s.mail.MayBeGone && errors.As(err, new(*temporal.UnknownExternalWorkflowExecutionError))) {
-			workflow.GetLogger(ctx).Warn(s.mail.Name, "device", r.device.Name, "to", s.mail.To, "error", err)
+			workflow.GetLogger(ctx).Warn(s.mail.Name, "device", r.device.Name, "other", s.mail.To, "error", err)
 		}
 		return
 	}

@@ -150,7 +150,7 @@ func TestBIOSResetSaysWhatItHasCompared(t *testing.T) {
 		option redfishsim.Option
 		note   string
 	}{
-		"attributes":    {redfishsim.ILO, func(*redfishsim.Config, *redfishsim.State) {}, "6 of 8 attributes compared"},
+		"attributes":    {redfishsim.ILO, func(*redfishsim.Config, *redfishsim.State) {}, "8 of 10 attributes compared"},
 		"no attributes": {redfishsim.OpenBMC, func(*redfishsim.Config, *redfishsim.State) {}, "shows no BIOS attributes, so there is nothing to verify"},
 		"no registry":   {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoRegistry = true }, "no attribute registry, so there is nothing to verify"},
 	} {

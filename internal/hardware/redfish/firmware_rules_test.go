@@ -82,8 +82,8 @@ func TestAnImageThatChangesWhileItIsSentIsNotWritten(t *testing.T) {
 // F20: firmware that a tenant has staged is found before anything resets the server.
 func TestStagedFirmwareOfATenantIsFound(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		if p == redfishsim.OpenBMC {
-			return // it stages nothing
+		if p == redfishsim.OpenBMC || p == redfishsim.XCC {
+			return // they stage nothing
 		}
 		s := newStepper(t, p)
 		tenant := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled,

@@ -36,7 +36,8 @@ func TestDiscoverReadsWhoTheServerIs(t *testing.T) {
 		require.Equal(t, Type, found.Type)
 		require.Equal(t, device.SecureErase, found.Operation)
 		require.Equal(t, []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware",
-			"bios_reset", "bios_apply", "verify_properties"}, found.SupportedSteps)
+			"bios_reset", "boot_restore", "secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore",
+			"verify_properties"}, found.SupportedSteps)
 		properties, err := device.ParseProperties(found.Identity.Properties)
 		require.NoError(t, err)
 		require.Len(t, properties.Drives, len(state.Drives()))

@@ -198,7 +198,6 @@ func defaults(p Personality) Config {
 		c.BIOSSettings = "Pending"
 		c.MultipartPath = "/mfwupdate"
 		c.OperationApplyTimes = []string{"Immediate", "OnReset"}
-		c.RequireIfMatch, c.BIOSStaged = true, true
 	}
 	return c
 }
