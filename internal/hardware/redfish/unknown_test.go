@@ -199,8 +199,13 @@ func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
 			Kind: redfishsim.HangAfter})
 		killed := s.killAtFault()
 		_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
-		require.NoError(t, err)
 		require.True(t, killed.Load())
+		if p == redfishsim.XCC { // it shows neither a task nor what waits for the reset: that is the operator's
+			require.Equal(t, device.CodeFirmwareUnknown, code(err), "%v", err)
+			require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1)
+			return
+		}
+		require.NoError(t, err)
 		require.Len(t, s.bmc.Commits("BIOS"), 1)
 		s.requireNoHarm()
 	})
@@ -241,7 +246,7 @@ func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
 			args := s.update("BIOS")
 			_, err := s.toTheEnd("firmware_reflash", args)
 			require.Equal(t, device.CodeFirmwareUnknown, code(err), "%s: %v", kind, err)
-			require.Empty(t, s.bmc.Commits("BIOS"))
+			require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1)
 			require.Equal(t, 1, s.posts(path))
 			s.requireNoHarm()
 			s.newClean()

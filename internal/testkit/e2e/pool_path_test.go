@@ -46,7 +46,7 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 		s.requireRules(t, "rack1")
 	}
 
-	node.used(t)
+	node.filled(t) // what is set up now is what is enrolled
 	n.enroll(t, "node1", "--provide")
 	v := s.AwaitStatus(t, "node1", time.Minute, "to be cleaned with a profile", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Cleaning && v.Pool.Profile != ""
