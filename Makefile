@@ -84,7 +84,7 @@ cluster: build ## build bin/burnish-cluster, a Temporal cluster on PostgreSQL wi
 # up to eight times as long, and that of servers is interrupted at each of its requests: they come
 # first of the rest, with those that wait for OpenStack's services and a broker.
 PLAIN := ./internal/device ./internal/lifecycle ./workflows/lifecycle ./internal/testkit/explorer
-SLOWEST := ./internal/hardware/nvme ./internal/inventory/placement ./internal/hardware/block ./internal/nova ./internal/hardware/redfish
+SLOWEST := ./internal/hardware/redfish ./internal/inventory/placement ./internal/hardware/nvme ./internal/hardware/block ./internal/nova
 # The end-to-end tests take longest, so that they begin at once. What they test are programs
 # that are built without the race detector.
 E2E   := ./internal/testkit/e2e
