@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -90,6 +92,9 @@ func dialFault(ctx context.Context, options client.Options, err error) *device.F
 		return fault(device.Permanent, "set TEMPORAL_TLS=true, or set TEMPORAL_ADDRESS",
 			"speaks TLS, and these settings do not")
 	}
+	if withTLS && (strings.Contains(said, "broken pipe") || strings.Contains(said, "connection reset")) {
+		said = cmp.Or(refusedWith(ctx, options.HostPort, o.TLS), said)
+	}
 	for _, r := range refusals {
 		_, more, found := strings.Cut(said, r.sign)
 		switch {
@@ -121,6 +126,31 @@ func speaksTLS(ctx context.Context, address string) bool {
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nothing is sent
 	c, err := dialer.DialContext(ctx, "tcp", address)
 	return err == nil && c.Close() == nil
+}
+
+// refusedWith says why a server ends a TLS connection after the handshake; "" if it does not. gRPC loses it where the
+// server closed before its first write: that write's error hides what could still be read.
+func refusedWith(ctx context.Context, address string, settings *tls.Config) string {
+	if settings == nil {
+		settings = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	settings = settings.Clone()
+	settings.NextProtos = []string{"h2"}
+	c, err := (&tls.Dialer{Config: settings}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return oneLine(err)
+	}
+	defer func() { _ = c.Close() }() // nothing was sent
+	if deadline, ok := ctx.Deadline(); ok {
+		err = c.SetReadDeadline(deadline)
+	}
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return ""
+	}
+	return oneLine(err)
 }
 
 // code is the gRPC code of an error, also of one that the SDK has converted.

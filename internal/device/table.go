@@ -176,7 +176,7 @@ var (
 		d.Dirty, d.AwaitingManualClean = true, false
 		if d.Binding == nil || d.Binding.Instance != e.Instance {
 			d.Bindings++
-			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: d.Owner == OwnerNova}
+			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
 		}
 	}}
 	nameSteps             = effect{"named steps, unseen", func(d *Device, _ Event) { d.NamedSteps, d.Unseen = true, true }}

@@ -105,8 +105,8 @@ func TestTerminatedInMidBind(t *testing.T) {
 			require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 			bound := make(chan proc.Result, 1)
 			go func() { bound <- f.Burnish(t, append([]string{"instance", "bind", alice}, named(devices...)...)...) }()
-			Await(t, 20*time.Second, "d1 to wait for the inventory", func() (bool, string) {
-				return len(f.Describe(t, "d1").GetPendingActivities()) > 0, ""
+			Await(t, 20*time.Second, "d1's burn to wait for the inventory", func() (bool, string) {
+				return f.Pending(t, "d1", contract.ActivityReserveForBind) != nil, ""
 			})
 			if whose == "instance" {
 				f.terminate(t, contract.InstanceWorkflowID(alice))
