@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"burnish/internal/device"
@@ -23,6 +24,7 @@ func (l *Limits) Activities() map[string]any {
 	return map[string]any{
 		contract.ActivityRequestSlot: l.RequestSlot, contract.ActivityFindCleans: l.FindCleans,
 		contract.ActivityCheckHolders: l.CheckHolders, contract.ActivityCountFree: l.CountFree,
+		contract.ActivityFindGroups: l.FindGroups,
 	}
 }
 
@@ -110,4 +112,24 @@ func (l *Limits) CountFree(ctx context.Context, in contract.CountFreeInput) (con
 	inService, err := l.Client.Count(ctx, client.Filter{NotState: device.Retired})
 	found.InService = int(inService)
 	return found, asError(err, "")
+}
+
+// FindGroups finds the devices with each label and value that are not retired. Every error is retried.
+func (l *Limits) FindGroups(ctx context.Context, in contract.FindGroupsInput) (contract.FindGroupsResult, error) {
+	listed, err := newest(ctx, l.Client, client.Filter{NotState: device.Retired})
+	if err != nil {
+		return contract.FindGroupsResult{}, asError(err, "")
+	}
+	found := contract.FindGroupsResult{Devices: map[string][]string{}}
+	for _, group := range in.Groups {
+		key, value, _ := strings.Cut(group, "=")
+		found.Devices[group] = []string{}
+		for name, e := range listed {
+			if has, ok := e.Status.Labels[key]; ok && has == value && e.Running {
+				found.Devices[group] = append(found.Devices[group], name)
+			}
+		}
+		slices.Sort(found.Devices[group])
+	}
+	return found, nil
 }

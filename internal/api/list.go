@@ -49,14 +49,18 @@ func listDevices(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var selected []contract.DeviceStatus
-	for _, e := range all {
-		if (e.Err != nil || q.selects(e.Status)) && (q.marker == "" || q.sort.compare(e.Status, marker) > 0) {
-			selected = append(selected, e.Status)
+	var selected []*contract.DeviceStatus
+	for i := range all {
+		v := &all[i].Status
+		if (all[i].Err != nil || q.selects(v)) && (q.marker == "" || q.sort.compare(v, &marker) > 0) {
+			selected = append(selected, v)
 		}
 	}
 	slices.SortFunc(selected, q.sort.compare)
-	page := selected[:min(q.limit, len(selected))]
+	var page []contract.DeviceStatus
+	for _, v := range selected[:min(q.limit, len(selected))] {
+		page = append(page, *v)
+	}
 	c.withPlaces(ctx, page)
 	listing := deviceListing{Devices: []deviceView{}}
 	for _, v := range page {

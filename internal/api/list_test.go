@@ -96,13 +96,13 @@ func follow(t *testing.T, h http.Handler, path string, limit int) (names []strin
 func TestPagesOfEveryOrder(t *testing.T) {
 	devices := fleetOf(2500)
 	h := testServer(t, devices)
-	all := func(compare func(a, b contract.DeviceStatus) int) (names []string) {
+	all := func(compare func(a, b *contract.DeviceStatus) int) (names []string) {
 		var sorted []contract.DeviceStatus
 		for _, v := range devices.statuses {
 			sorted = append(sorted, v)
 		}
 		slices.SortFunc(sorted, func(a, b contract.DeviceStatus) int {
-			return cmp.Or(compare(a, b), strings.Compare(a.UUID, b.UUID))
+			return cmp.Or(compare(&a, &b), strings.Compare(a.UUID, b.UUID))
 		})
 		for _, v := range sorted {
 			names = append(names, v.Name)

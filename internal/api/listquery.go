@@ -16,15 +16,15 @@ import (
 
 // listQuery is what a caller asks of GET /v2/devices.
 type listQuery struct {
-	filters []func(contract.DeviceStatus) bool // all of which must hold
+	filters []func(*contract.DeviceStatus) bool // all of which must hold
 	limit   int
 	marker  string
 	sort    deviceOrder
 	fields  []deviceField
 }
 
-func (q listQuery) selects(v contract.DeviceStatus) bool {
-	return !slices.ContainsFunc(q.filters, func(selects func(contract.DeviceStatus) bool) bool { return !selects(v) })
+func (q listQuery) selects(v *contract.DeviceStatus) bool {
+	return !slices.ContainsFunc(q.filters, func(selects func(*contract.DeviceStatus) bool) bool { return !selects(v) })
 }
 
 // listFilter is a parameter that selects devices by a field. Values are alternatives.
@@ -43,26 +43,26 @@ var (
 )
 
 // texts are the fields of a device that are compared as text.
-var texts = map[string]func(v contract.DeviceStatus) string{
-	"uuid":         func(v contract.DeviceStatus) string { return v.UUID },
-	"name":         func(v contract.DeviceStatus) string { return v.Name },
-	"type":         func(v contract.DeviceStatus) string { return v.Type },
-	"vendor":       func(v contract.DeviceStatus) string { return v.Vendor },
-	"model":        func(v contract.DeviceStatus) string { return v.Model },
-	"serial":       func(v contract.DeviceStatus) string { return v.Serial },
-	"hostname":     func(v contract.DeviceStatus) string { return v.Hostname },
-	"status":       func(v contract.DeviceStatus) string { return string(v.Status) },
-	"device_state": func(v contract.DeviceStatus) string { return string(v.DeviceState) },
-	"fault":        func(v contract.DeviceStatus) string { return v.Fault },
-	"instance_uuid": func(v contract.DeviceStatus) string {
+var texts = map[string]func(v *contract.DeviceStatus) string{
+	"uuid":         func(v *contract.DeviceStatus) string { return v.UUID },
+	"name":         func(v *contract.DeviceStatus) string { return v.Name },
+	"type":         func(v *contract.DeviceStatus) string { return v.Type },
+	"vendor":       func(v *contract.DeviceStatus) string { return v.Vendor },
+	"model":        func(v *contract.DeviceStatus) string { return v.Model },
+	"serial":       func(v *contract.DeviceStatus) string { return v.Serial },
+	"hostname":     func(v *contract.DeviceStatus) string { return v.Hostname },
+	"status":       func(v *contract.DeviceStatus) string { return string(v.Status) },
+	"device_state": func(v *contract.DeviceStatus) string { return string(v.DeviceState) },
+	"fault":        func(v *contract.DeviceStatus) string { return v.Fault },
+	"instance_uuid": func(v *contract.DeviceStatus) string {
 		if v.InstanceUUID == nil {
 			return ""
 		}
 		return *v.InstanceUUID
 	},
-	"needs_operator": func(v contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) },
-	"dirty":          func(v contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) },
-	"one_time_use":   func(v contract.DeviceStatus) string { return strconv.FormatBool(v.OneTimeUse) },
+	"needs_operator": func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) },
+	"dirty":          func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) },
+	"one_time_use":   func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.OneTimeUse) },
 }
 
 // listFilters are Cyborg's filters and those of `burnish list`. Python's clients send True.
@@ -92,13 +92,13 @@ var listFilters = []listFilter{
 }
 
 // by is the filter with values that it has read.
-func (f listFilter) by(values []string) func(contract.DeviceStatus) bool {
+func (f listFilter) by(values []string) func(*contract.DeviceStatus) bool {
 	if f.name == "label" {
 		selector, _ := device.ParseLabelSelector(strings.Join(values, ",")) // values has read it
-		return func(v contract.DeviceStatus) bool { return selector.Selects(v.Labels) }
+		return func(v *contract.DeviceStatus) bool { return selector.Selects(v.Labels) }
 	}
 	text := texts[f.field]
-	return func(v contract.DeviceStatus) bool { return slices.Contains(values, text(v)) }
+	return func(v *contract.DeviceStatus) bool { return slices.Contains(values, text(v)) }
 }
 
 // listParameters are all parameters of GET /v2/devices.
@@ -239,10 +239,10 @@ func (c *call) chosenFields(given []string, any bool) ([]deviceField, error) {
 type deviceOrder struct {
 	key        string
 	descending bool
-	by         func(a, b contract.DeviceStatus) int
+	by         func(a, b *contract.DeviceStatus) int
 }
 
-func (o deviceOrder) compare(a, b contract.DeviceStatus) int {
+func (o deviceOrder) compare(a, b *contract.DeviceStatus) int {
 	order := cmp.Or(o.by(a, b), strings.Compare(a.UUID, b.UUID))
 	if o.descending {
 		return -order
@@ -255,15 +255,15 @@ var orderNames = []string{"uuid", "type", "vendor", "model", "hostname", "device
 	"name"}
 
 // orderBy is the order by a key of sort.
-func orderBy(key string) func(a, b contract.DeviceStatus) int {
+func orderBy(key string) func(a, b *contract.DeviceStatus) int {
 	switch key {
 	case "created_at":
-		return func(a, b contract.DeviceStatus) int { return a.CreatedAt.Compare(b.CreatedAt) }
+		return func(a, b *contract.DeviceStatus) int { return a.CreatedAt.Compare(b.CreatedAt) }
 	case "updated_at":
-		return func(a, b contract.DeviceStatus) int { return a.UpdatedAt.Compare(b.UpdatedAt) }
+		return func(a, b *contract.DeviceStatus) int { return a.UpdatedAt.Compare(b.UpdatedAt) }
 	}
 	text := texts[key]
-	return func(a, b contract.DeviceStatus) int { return strings.Compare(text(a), text(b)) }
+	return func(a, b *contract.DeviceStatus) int { return strings.Compare(text(a), text(b)) }
 }
 
 // order reads sort, or sort_key and sort_dir.

@@ -69,6 +69,8 @@ type Subject struct {
 	Vendor string
 	Model  string
 	Traits []string
+	// Labels are the operator's; a runbook groups devices by one.
+	Labels map[string]string
 	// Properties are what a server consisted of when it was enrolled, Golden the profile of the policy that
 	// it was enrolled with.
 	Properties device.Properties

@@ -21,6 +21,9 @@ type Runbook struct {
 	Name        string        `json:"name"`
 	Description string        `json:"description,omitempty"`
 	Match       *Match        `json:"match,omitempty"`
+	// Group is the key of a label. The devices with one value of it, as those of a rack, are cleaned together: the step
+	// together waits for all of them, and the limits count them as one.
+	Group string        `json:"group,omitempty"`
 	Steps       []RunbookStep `json:"steps"`
 	// Line is where the runbook stands in its file; 0: unknown.
 	Line int `json:"-"`
@@ -34,10 +37,11 @@ type RunbookStep struct {
 }
 
 // The steps that only a runbook can hold, and that the device's workflow carries out itself:
-// hold waits for the operator, wait for a time.
+// hold waits for the operator, wait for a time, together for the other devices of the group.
 const (
-	StepHold = "hold"
-	StepWait = "wait"
+	StepHold     = "hold"
+	StepWait     = "wait"
+	StepTogether = "together"
 )
 
 // workflowSteps are those steps.
@@ -46,6 +50,7 @@ var workflowSteps = []Step{
 		Args: Schema{Args: []Arg{{Name: "reason", Kind: KindText, Required: true, About: "what the operator is to do"}}}},
 	{Name: StepWait, Interface: "workflow", Abortable: true,
 		Args: Schema{Args: []Arg{{Name: "for", Kind: KindDuration, Required: true, About: "how long, such as 10m"}}}},
+	{Name: StepTogether, Interface: "workflow", Abortable: true},
 }
 
 // HoldArgs are the arguments of hold, WaitArgs those of wait.
@@ -143,6 +148,13 @@ func (p *Planner) checkRunbook(book Runbook) error {
 	}
 	if err := p.checkErase(steps, book.Match != nil); err != nil {
 		problem(book.Line, "%s", err)
+	}
+	together := slices.ContainsFunc(steps, func(s Step) bool { return s.Name == StepTogether })
+	switch {
+	case together && book.Group == "":
+		problem(book.Line, "%s needs a group: the label whose value the devices have in common", StepTogether)
+	case book.Group != "" && p.policy.Limits == nil:
+		problem(book.Line, "a group needs the section limits in the policy, which may be empty: its workflow knows who is there")
 	}
 	if err := checkGuards(steps); err != nil && book.Match != nil {
 		problem(book.Line, "%s", err)
@@ -288,6 +300,21 @@ func (p *Planner) Runbook(name string) (*Runbook, *device.Fault) {
 	}
 	return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNoSuchRunbook,
 		Message: fmt.Sprintf("there is no runbook %q", name), Remedy: remedy}
+}
+
+// GroupOf gives the label and the value that the devices cleaned together with this one have; "" without a group.
+func (r Runbook) GroupOf(s Subject) (string, *device.Fault) {
+	if r.Group == "" {
+		return "", nil
+	}
+	value, ok := s.Labels[r.Group]
+	if !ok {
+		return "", &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
+			Message: fmt.Sprintf("the runbook %s cleans the devices with one value of the label %s together, and this device "+
+				"has none", r.Name, r.Group),
+			Remedy: fmt.Sprintf("label %s %s=VALUE, then clean %s", s.Name, r.Group, s.Name)}
+	}
+	return r.Group + "=" + value, nil
 }
 
 // byRunbook makes the full clean that a runbook describes. Like every full plan it holds what

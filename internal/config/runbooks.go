@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"burnish/internal/clean"
+	"burnish/internal/device"
 	"burnish/internal/yamlfile"
 )
 
@@ -15,8 +16,14 @@ func readRunbooks(r *yamlfile.Reader, node yamlfile.Node, policy *clean.Policy) 
 		if !clean.RunbookNames.MatchString(name) {
 			r.Problem(body, "%q is not a valid name of a runbook: letters, digits, - _ and . are possible", name)
 		}
-		e := entryOf(r, body, "the runbook "+name, "description", "match", "steps")
+		e := entryOf(r, body, "the runbook "+name, "description", "match", "group", "steps")
 		book := clean.Runbook{Name: name, Description: e.text(r, "description"), Line: body.Line()}
+		if node, ok := e.keys["group"]; ok {
+			book.Group = e.text(r, "group")
+			if err := device.CheckLabelKey(book.Group); err != nil {
+				r.Problem(node, "group: %s", err)
+			}
+		}
 		if match, ok := e.keys["match"]; ok {
 			m := matchEntry(r, match)
 			chosen := m.match(r)

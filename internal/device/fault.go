@@ -57,6 +57,7 @@ const (
 	CodeNoSuchRunbook     Code = "no_such_runbook"
 	CodeOnHold            Code = "on_hold"
 	CodeRunbookWait       Code = "runbook_wait"
+	CodeWaitingForGroup   Code = "waiting_for_group"
 	CodeInterrupted       Code = "interrupted"
 	CodeWorkerRestarted   Code = "worker_restarted"
 	CodeWorkerStopping    Code = "worker_stopping"

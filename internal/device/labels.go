@@ -25,7 +25,7 @@ func CheckLabels(labels map[string]string) error {
 		return fmt.Errorf("%d labels: a device has at most %d", len(labels), MaxLabels)
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if err := checkLabelKey(key); err != nil {
+		if err := CheckLabelKey(key); err != nil {
 			return err
 		}
 		if value := labels[key]; len(value) > MaxLabelText || !labelValue.MatchString(value) {
@@ -36,7 +36,8 @@ func CheckLabels(labels map[string]string) error {
 	return nil
 }
 
-func checkLabelKey(key string) error {
+// CheckLabelKey refuses what cannot be the key of a label.
+func CheckLabelKey(key string) error {
 	if len(key) > MaxLabelText || !labelKey.MatchString(key) {
 		return fmt.Errorf("label %.80q: the key must be 1 to %d letters, digits and - _ . , with a letter or digit at "+
 			"both ends, after a prefix such as example.com/ or none", key, MaxLabelText)
@@ -76,7 +77,7 @@ func ParseLabelChange(texts []string) (LabelChange, error) {
 	for _, text := range texts {
 		key, remove := strings.CutSuffix(text, "-")
 		if remove && !strings.Contains(text, "=") {
-			if err := checkLabelKey(key); err != nil {
+			if err := CheckLabelKey(key); err != nil {
 				return c, err
 			}
 			c.Remove = append(c.Remove, key)

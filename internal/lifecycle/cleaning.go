@@ -212,6 +212,8 @@ func (d *State) cleanGoesOn(j *Job) {
 			d.enter(j, phHold)
 		case clean.StepWait:
 			d.enter(j, phWait)
+		case clean.StepTogether:
+			d.enter(j, phTogether)
 		default:
 			j.Tries, j.Pause = 0, 0
 			d.enter(j, phStep)

@@ -148,6 +148,7 @@ const (
 	phReplan          Phase = "clean: it is planned again"
 	phHold            Phase = "clean: its operator releases it"
 	phWait            Phase = "clean: its runbook's pause is over"
+	phTogether        Phase = "clean: its group is together"
 	phCleanReleased   Phase = "clean: its server has no profile"
 
 	phReturnUnprofiled      Phase = "return: its server has no profile"
@@ -309,6 +310,7 @@ func init() {
 		{phase: phReplan, then: (*State).replan},
 		{phase: phHold, begin: (*State).hold, until: (*State).holdOver, then: (*State).released},
 		{phase: phWait, begin: (*State).wait, until: (*State).cleanStops, then: (*State).waited},
+		{phase: phTogether, begin: (*State).together, until: (*State).togetherOver, then: (*State).wentTogether},
 		{phase: phCleanReleased, then: (*State).cleanReleased},
 
 		{phase: phReturnUnprofiled, then: (*State).returnUnprofiled},
@@ -399,10 +401,10 @@ func init() {
 var verbs []*verb
 
 // Verbs are those that a device knows, in the order in which the SDK runs updates that came before they were
-// registered.
-func Verbs() (all []contract.Verb) {
+// registered. They are shared: nobody changes them.
+func Verbs() (all []*contract.Verb) {
 	for _, v := range verbs {
-		all = append(all, v.asked)
+		all = append(all, &v.asked)
 	}
 	return all
 }

@@ -165,7 +165,7 @@ func (d *State) askClean(in contract.CleanInput) error {
 }
 
 func (d *State) checkReleaseHold(contract.ReasonInput) error {
-	if !d.waits(contract.WaitHold) {
+	if !d.waits(contract.WaitHold) && !d.waits(contract.WaitTogether) {
 		return d.refuse(device.CodeRefused, "no clean is on hold: the device is "+Phrase(d.DeviceState), "show "+d.Name)
 	}
 	return nil

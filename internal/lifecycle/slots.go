@@ -98,6 +98,7 @@ func (d *State) slotRequest(run *contract.CleanRun) contract.SlotRequest {
 	in := contract.SlotRequest{
 		Device: d.Name, Clean: run.Slot.Clean, Host: d.Enrollment.Host, Model: d.model(), Since: run.StartedAt,
 		Granted: run.Slot.Granted, Canary: run.Slot.Canary,
+		Group: run.Slot.Group, Arrived: run.Slot.Arrived, Opened: run.Slot.Opened,
 	}
 	for _, p := range run.Plan {
 		in.Steps = append(in.Steps, p.Step)
@@ -157,7 +158,10 @@ func (d *State) onSlot(a contract.SlotAnswer) {
 }
 
 func (d *State) slotAnswered(slot *contract.CleanSlot, a contract.SlotAnswer) {
-	slot.Hold = a.Hold
+	slot.Hold, slot.Opened = a.Hold, max(slot.Opened, a.Opened)
+	if a.Missing != nil && d.waits(contract.WaitTogether) {
+		d.waitingUntil(contract.WaitTogether, a.Missing, never)
+	}
 	if slot.Granted = slot.Granted || a.Granted; slot.Granted {
 		if slot.Canary = a.Canary; a.Why != nil {
 			slot.Why = a.Why

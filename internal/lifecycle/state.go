@@ -98,6 +98,8 @@ type RecordedPlan struct {
 	// Runbook is what the plan follows; "": phases and priorities.
 	Runbook       string       `json:"runbook,omitempty"`
 	RunbookDigest string       `json:"runbook_digest,omitempty"`
+	// Group are the devices that are cleaned together, by a label and its value.
+	Group        string       `json:"group,omitempty"`
 	PolicyDigest  string       `json:"policy_digest"`
 	Policy        clean.Policy `json:"policy"`
 }

@@ -28,7 +28,7 @@ func (d *State) makePlan(run *contract.CleanRun) *device.Fault {
 	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
 	run.Settings = made.Policy.StepSettings
 	if made.Policy.Limits != nil && run.Slot == nil {
-		run.Slot = &contract.CleanSlot{Clean: run.ID}
+		run.Slot = &contract.CleanSlot{Clean: run.ID, Group: made.Group}
 	}
 	return nil
 }
@@ -46,6 +46,7 @@ func Plan(planner *clean.Planner, s clean.Subject, full bool, request clean.Requ
 	}
 	if book != nil {
 		made.Runbook, made.RunbookDigest = book.Name, book.Digest()
+		made.Group, made.Fault = book.GroupOf(s)
 	}
 	switch {
 	case made.Fault != nil:
@@ -326,8 +327,8 @@ func resultMismatch(message string) *device.Fault {
 	}
 }
 
-// The steps of the workflow itself: hold waits until the operator releases it, wait for a time. Neither reaches a host,
-// spends budget or polls; the end of the clean ends both at once.
+// The steps of the workflow itself: hold waits until the operator releases it, wait for a time, together for the other
+// devices of its group. None reaches a host, spends budget or polls; the end of the clean ends each at once.
 
 func (d *State) hold(j *Job) {
 	var args clean.HoldArgs
@@ -398,12 +399,55 @@ func (d *State) waited(j *Job, _ Outcome) {
 	d.pauseOver(j, "waited for "+j.Note)
 }
 
+// together waits until all devices of the group are at this step of theirs, or an operator lets this one go on.
+func (d *State) together(j *Job) {
+	run := j.Run
+	j.Since = d.now
+	run.StepAt, run.ReleasedBy = d.now.UTC(), ""
+	d.Publish = true
+	run.Slot.Arrived = barriers(run)
+	if d.togetherOver(j) {
+		return
+	}
+	d.report(contract.SlotReport{Device: d.Name, Clean: run.Slot.Clean, Arrived: run.Slot.Arrived})
+	d.waitingUntil(contract.WaitTogether, &device.Fault{
+		Class: device.Transient, Code: device.CodeWaitingForGroup,
+		Message: "waits for the other devices with " + run.Slot.Group,
+		Remedy:  "clean them, or release-hold " + d.Name + " to go on without them",
+	}, never)
+}
+
+// barriers counts the steps together of the plan up to the next step.
+func barriers(run *contract.CleanRun) (n int) {
+	for _, p := range run.Plan[:run.Next+1] {
+		if p.Step == clean.StepTogether {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *State) togetherOver(j *Job) bool {
+	return j.Run.Slot.Opened >= j.Run.Slot.Arrived || j.Run.ReleasedBy != "" || d.cleanStops(j)
+}
+
+func (d *State) wentTogether(j *Job, _ Outcome) {
+	run, took := j.Run, d.now.Sub(j.Since).Round(time.Second)
+	note := fmt.Sprintf("all with %s were there after %s", run.Slot.Group, took)
+	if run.ReleasedBy != "" {
+		note = fmt.Sprintf("went on without all with %s; released after %s by %s", run.Slot.Group, took, run.ReleasedBy)
+		run.ReleasedBy = ""
+	}
+	d.endWait(contract.WaitTogether)
+	d.pauseOver(j, note)
+}
+
 func badArgs(step string, err error) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: step +
 		": the recorded arguments are unreadable: " + err.Error()}
 }
 
-// releaseHold ends the step hold. Its caller has checked that there is one.
+// releaseHold ends the step hold or together. Its caller has checked that there is one.
 func (d *State) releaseHold(in contract.ReasonInput) {
 	run := d.Clean
 	if run == nil {
@@ -418,6 +462,7 @@ func (d *State) releaseHold(in contract.ReasonInput) {
 	}
 	run.ReleasedBy = oneLine(by)
 	d.endWait(contract.WaitHold) // a second release finds none
+	d.endWait(contract.WaitTogether)
 }
 
 // maxNote bounds what the archive keeps of a release.

@@ -35,6 +35,8 @@ const (
 	ActivityCheckHolders = "CheckHolders"
 	// ActivityCountFree counts the devices that a tenant can get.
 	ActivityCountFree = "CountFree"
+	// ActivityFindGroups finds the devices that are cleaned together.
+	ActivityFindGroups = "FindGroups"
 )
 
 // WaitSlot is the wait for a slot, or for a step that the limits hold back.
@@ -70,6 +72,11 @@ type SlotRequest struct {
 	// is the firmware that it is the first to get.
 	Granted bool     `json:"granted,omitempty"`
 	Canary  []string `json:"canary,omitempty"`
+	// Group are the devices that it is cleaned together with, by a label and its value. Arrived counts the steps together
+	// that it has come to, Opened those behind which all of the group may go on.
+	Group   string `json:"group,omitempty"`
+	Arrived int    `json:"arrived,omitempty"`
+	Opened  int    `json:"opened,omitempty"`
 }
 
 // SlotReport says what became of a clean that has a slot, or waits for one.
@@ -81,6 +88,8 @@ type SlotReport struct {
 	Done   []string    `json:"done,omitempty"`
 	Failed string      `json:"failed,omitempty"`
 	Fault  device.Code `json:"fault,omitempty"`
+	// Arrived is that of SlotRequest; 0: as it was.
+	Arrived int `json:"arrived,omitempty"`
 	// Over: the slot is given back, or no longer wanted. Withdrawn: the device was taken out of
 	// the offer.
 	Over      bool `json:"over,omitempty"`
@@ -99,6 +108,9 @@ type SlotAnswer struct {
 	Stalled bool          `json:"stalled,omitempty"`
 	// Hold are the steps that a clean with a slot must not begin.
 	Hold []string `json:"hold,omitempty"`
+	// Opened is that of SlotRequest. Missing names who of the group is not there yet.
+	Opened  int           `json:"opened,omitempty"`
+	Missing *device.Fault `json:"missing,omitempty"`
 	// Resumed is the request of an operator that ended what the device waited for.
 	Resumed *Act `json:"resumed,omitempty"`
 	// Again: the workflow of the limits was lost, and the device asks once more.
@@ -113,6 +125,10 @@ type CleanSlot struct {
 	Hold    []string `json:"hold,omitempty"`
 	// Why is what it waits for, or the cause of Hold.
 	Why *device.Fault `json:"why,omitempty"`
+	// Group, Arrived and Opened are those of SlotRequest.
+	Group   string `json:"group,omitempty"`
+	Arrived int    `json:"arrived,omitempty"`
+	Opened  int    `json:"opened,omitempty"`
 	// Failed is the step that failed, Fault how. An abort and an unreachable host are none.
 	Failed string      `json:"failed,omitempty"`
 	Fault  device.Code `json:"fault,omitempty"`
@@ -150,6 +166,9 @@ type LimitsState struct {
 	// CountAt is when free devices are counted next, Counts the counts without a change.
 	CountAt time.Time `json:"count_at,omitzero"`
 	Counts  int       `json:"counts,omitempty"`
+	// GroupsAt is when the devices of the groups that wait are found next, Looks how often they were since one arrived.
+	GroupsAt time.Time `json:"groups_at,omitzero"`
+	Looks    int       `json:"looks,omitempty"`
 	// Stalled: requests wait, and nothing has moved for TellAfter.
 	Stalled bool `json:"stalled,omitempty"`
 	// Published is the fault in the search attributes.
@@ -166,6 +185,9 @@ type Slot struct {
 	Cause    string `json:"cause,omitempty"`
 	// Resumed goes to the device with the next answer.
 	Resumed *Act `json:"resumed,omitempty"`
+	// Missing are the first of the group that are not there yet, MissingInAll how many are not.
+	Missing      []string `json:"missing,omitempty"`
+	MissingInAll int      `json:"missing_in_all,omitempty"`
 }
 
 // Breaker counts the failures in a row of one step on one model.
@@ -174,6 +196,8 @@ type Breaker struct {
 	Step     string      `json:"step"`
 	Failures int         `json:"failures"`
 	Device   string      `json:"device,omitempty"` // the last one
+	// Groups are those of which a device failed: each counts as one.
+	Groups []string `json:"groups,omitempty"`
 	Fault    device.Code `json:"fault,omitempty"`
 	// Open: the other cleans of the model with this step wait, since At.
 	Open bool      `json:"open,omitempty"`
@@ -299,6 +323,16 @@ type HoldersResult struct {
 type CountFreeInput struct {
 	Taking    []string `json:"taking,omitempty"`
 	Withdrawn []string `json:"withdrawn,omitempty"`
+}
+
+// FindGroupsInput names groups, each by a label and its value.
+type FindGroupsInput struct {
+	Groups []string `json:"groups"`
+}
+
+// FindGroupsResult are the devices of each group that are not retired, as they are listed.
+type FindGroupsResult struct {
+	Devices map[string][]string `json:"devices"`
 }
 
 // CountFreeResult counts the devices in service, and those that a tenant can get without

@@ -9,7 +9,7 @@ import (
 
 // What a device waits for: the inventory, its host, a provider of Nova's that is gone, its
 // return to the offer, the end of a pause that its workflow makes, the appliance of its shared
-// pool, or in a runbook its operator (hold) or a time (timer).
+// pool, or in a runbook its operator (hold), a time (timer) or the others of its group (together).
 const (
 	WaitInventory = "inventory"
 	WaitHost      = "host"
@@ -19,6 +19,7 @@ const (
 	WaitAppliance = "appliance"
 	WaitHold      = "hold"
 	WaitTimer     = "timer"
+	WaitTogether  = "together"
 )
 
 // Wait is a wait of a device, with its cause. What failed is tried again all the time. The

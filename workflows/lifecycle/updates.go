@@ -35,10 +35,10 @@ func (r *run) register(ctx workflow.Context) error {
 }
 
 // registerVerb has the core asked for a verb by its update.
-func (r *run) registerVerb(ctx workflow.Context, v contract.Verb) error {
+func (r *run) registerVerb(ctx workflow.Context, v *contract.Verb) error {
 	asked := func(ctx workflow.Context, in converter.RawValue) (core.Asked, error) {
-		input, err := core.Read(v, in.Payload().GetData())
-		return core.Asked{ID: workflow.GetCurrentUpdateInfo(ctx).ID, Verb: v, In: input}, err
+		input, err := core.Read(*v, in.Payload().GetData())
+		return core.Asked{ID: workflow.GetCurrentUpdateInfo(ctx).ID, Verb: *v, In: input}, err
 	}
 	do := func(ctx workflow.Context, in converter.RawValue) (result contract.Result, err error) {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)

@@ -30,7 +30,7 @@ func (l *run) findCleans(ctx workflow.Context) {
 // wake is when something is due although nothing happens; zero if nothing is.
 func (l *run) wake() time.Time {
 	var next time.Time
-	for _, at := range []time.Time{l.OpensAt, l.stallAt(), l.checkAt(), l.countAt()} {
+	for _, at := range []time.Time{l.OpensAt, l.stallAt(), l.checkAt(), l.countAt(), l.groupsAt()} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -79,6 +79,31 @@ func (l *run) countAt() time.Time {
 		return l.MovedAt // which is set while a request waits
 	}
 	return l.CountAt
+}
+
+// groupsAt is when the devices of groups that wait are found: when one of them arrives, and now and then, because one
+// may be retired, or get the label.
+func (l *run) groupsAt() time.Time {
+	if l.looking || !l.Found || len(l.waitingGroups()) == 0 {
+		return time.Time{}
+	}
+	return l.GroupsAt
+}
+
+// findGroups lets go on whose group is there.
+func (l *run) findGroups(ctx workflow.Context) {
+	in := contract.FindGroupsInput{Groups: l.waitingGroups()}
+	l.GroupsAt = workflow.Now(ctx).UTC().Add(min(lookAfter<<min(l.Looks, 10), maxCountAfter))
+	l.Looks++
+	var found contract.FindGroupsResult
+	opts := workflow.WithScheduleToCloseTimeout(calls.WithLongCall(ctx, contract.Queue, "find the devices of groups",
+		time.Minute, 0), 5*time.Minute)
+	if err := workflow.ExecuteActivity(opts, contract.ActivityFindGroups, in).Get(opts, &found); err != nil {
+		workflow.GetLogger(ctx).Warn("the devices of groups were not found", "error", err)
+		return
+	}
+	l.gather(found.Devices)
+	l.changed = true
 }
 
 // startTimer waits until a time, or until an earlier one counts, or this run must end.

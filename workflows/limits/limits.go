@@ -5,7 +5,8 @@
 //
 //	queue.go   which requests have a slot, and what the others wait for; pure
 //	limits.go  the run: signals in, answers out
-//	checks.go  slots whose devices are lost, free devices
+//	groups.go  devices that are cleaned together
+//	checks.go  slots whose devices are lost, free devices, the devices of groups
 //	publish.go what operators see
 package limits
 
@@ -29,6 +30,8 @@ const (
 	// maxCountAfter is the longest time between two counts of free devices.
 	countAfter    = 5 * time.Second
 	maxCountAfter = 5 * time.Minute
+	// lookAfter is how long after a device came to a step together its group is looked at once more.
+	lookAfter = 5 * time.Second
 	// openAfter is how long devices that have slots may take to say so after a loss.
 	openAfter = 10 * time.Second
 	// maxAnswers is how many answers are under way at once.
@@ -68,7 +71,7 @@ type run struct {
 	// sending counts the answers under way. Each of the others is true while its coroutine
 	// runs.
 	sending                              int
-	finding, checking, counting, waiting bool
+	finding, checking, counting, looking, waiting bool
 	// wakeAt is when the running timer ends.
 	wakeAt time.Time
 }
@@ -159,6 +162,8 @@ func (l *run) next(ctx workflow.Context) func() {
 		return calls.Start(ctx, &l.checking, l.checkHolders)
 	case passed(l.countAt(), now):
 		return calls.Start(ctx, &l.counting, l.countFree)
+	case passed(l.groupsAt(), now):
+		return calls.Start(ctx, &l.looking, l.findGroups)
 	}
 	if at := l.wake(); !at.IsZero() && (!l.waiting || at.Before(l.wakeAt)) && at.After(now) {
 		return func() { l.startTimer(ctx, at) }
@@ -176,7 +181,7 @@ func (l *run) long(ctx workflow.Context) bool {
 
 // idle says that nothing is under way and no client waits for an answer. A timer is no work.
 func (l *run) idle(ctx workflow.Context) bool {
-	return !l.changed && l.sending == 0 && !l.finding && !l.checking && !l.counting && workflow.AllHandlersFinished(ctx)
+	return !l.changed && l.sending == 0 && !l.finding && !l.checking && !l.counting && !l.looking && workflow.AllHandlersFinished(ctx)
 }
 
 // finished says that the policy has no limits any more, and no request is left.

@@ -43,8 +43,10 @@ type obstacle struct {
 type tally struct {
 	cleans   int
 	onHost   map[string]int
-	canaries map[string]string // the device, by model and firmware
-	taking   int
+	canaries map[string]*contract.Slot // by model and firmware
+	// groups count as one clean each, and as one on each of their hosts.
+	groups map[string]bool
+	taking int
 }
 
 func (t *tally) add(s *contract.Slot) {
@@ -52,15 +54,26 @@ func (t *tally) add(s *contract.Slot) {
 		t.taking++
 		return
 	}
-	t.cleans++
-	t.onHost[s.Host]++
+	once := func(what string) int {
+		if s.Group != "" && t.groups[what] {
+			return 0
+		}
+		t.groups[what] = s.Group != ""
+		return 1
+	}
+	t.cleans += once(s.Group)
+	t.onHost[s.Host] += once(s.Host + "\n" + s.Group)
 	for _, firmware := range s.Canary {
-		t.canaries[s.Model+"\n"+firmware] = s.Device
+		t.canaries[s.Model+"\n"+firmware] = s
 	}
 }
 
+// goesAlong says that a request has its slot with its group's: waiting for the rest, which waits for it, it would wait
+// forever.
+func (t *tally) goesAlong(s *contract.Slot) bool { return s.Group != "" && t.groups[s.Group] }
+
 func (q *queue) tally() *tally {
-	t := &tally{onHost: map[string]int{}, canaries: map[string]string{}}
+	t := &tally{onHost: map[string]int{}, canaries: map[string]*contract.Slot{}, groups: map[string]bool{}}
 	for i := range q.Slots {
 		if q.Slots[i].Granted {
 			t.add(&q.Slots[i])
@@ -79,7 +92,8 @@ func (q *queue) index(name string) int {
 func (q *queue) request(now time.Time, r contract.SlotRequest) {
 	if i := q.index(r.Device); i >= 0 {
 		if s := &q.Slots[i]; s.Clean == r.Clean {
-			s.Answered = false
+			s.Answered, s.Opened = false, max(s.Opened, r.Opened)
+			q.arrived(now, s, r.Arrived)
 			if r.Granted && !s.Granted {
 				s.Granted, s.Canary = true, r.Canary
 				q.moved(now)
@@ -95,6 +109,9 @@ func (q *queue) request(now time.Time, r contract.SlotRequest) {
 		}
 	}
 	q.Slots = slices.Insert(q.Slots, at, contract.Slot{SlotRequest: r})
+	if r.Arrived > r.Opened {
+		q.GroupsAt, q.Looks = now, 0
+	}
 }
 
 func (q *queue) remove(now time.Time, i int) {
@@ -115,6 +132,7 @@ func (q *queue) report(now time.Time, r contract.SlotReport) {
 		return
 	}
 	s := &q.Slots[i]
+	q.arrived(now, s, r.Arrived)
 	for _, step := range r.Done {
 		q.succeeded(s, step)
 	}
@@ -164,7 +182,13 @@ func (q *queue) failed(now time.Time, s *contract.Slot, r contract.SlotReport) {
 		q.Breakers = append(q.Breakers, contract.Breaker{Model: s.Model, Step: r.Failed})
 	}
 	b := &q.Breakers[i]
-	b.Failures, b.Device, b.Fault = b.Failures+1, r.Device, r.Fault
+	b.Device, b.Fault = r.Device, r.Fault
+	if s.Group == "" || !slices.Contains(b.Groups, s.Group) {
+		b.Failures++
+	}
+	if s.Group != "" && !slices.Contains(b.Groups, s.Group) {
+		b.Groups = append(b.Groups, s.Group)
+	}
 	if len(s.Canary) > 0 && (r.Failed == stepReflash || r.Failed == stepVerify) {
 		b.Canary = strings.Join(s.Canary, ", ")
 	}
@@ -243,7 +267,7 @@ func (q *queue) settle(now time.Time) {
 			waiting = append(waiting, i)
 			o.place = len(waiting)
 			q.obstacles[i] = o
-		} else if !s.Answered || s.Cause != q.held(s) {
+		} else if !s.Answered || s.Cause != q.grantedCause(s) {
 			q.answers = append(q.answers, i)
 		}
 	}
@@ -274,6 +298,15 @@ func (q *queue) held(s *contract.Slot) string {
 		}
 	}
 	return strings.Join(steps, " ")
+}
+
+// grantedCause is what the answer to a clean with a slot says, in short.
+func (q *queue) grantedCause(s *contract.Slot) string {
+	cause := q.held(s)
+	if s.Arrived > s.Opened && s.MissingInAll > 0 {
+		cause += fmt.Sprintf("; %d missing: %s", s.MissingInAll, strings.Join(s.Missing, " "))
+	}
+	return cause
 }
 
 func (q *queue) unverified(s *contract.Slot) []string {
@@ -313,9 +346,13 @@ func (q *queue) obstacle(s *contract.Slot, used *tally, now time.Time) (o obstac
 		}
 	}
 	for _, firmware := range q.unverified(s) {
-		if first, ok := used.canaries[s.Model+"\n"+firmware]; ok {
-			return obstacle{code: device.CodeCanaryRunning, key: firmware, device: first}, true
+		first, ok := used.canaries[s.Model+"\n"+firmware]
+		if ok && (s.Group == "" || first.Group != s.Group) {
+			return obstacle{code: device.CodeCanaryRunning, key: firmware, device: first.Device}, true
 		}
+	}
+	if used.goesAlong(s) {
+		return o, false
 	}
 	if n := used.onHost[s.Host]; limits.PerHost > 0 && n >= limits.PerHost {
 		return obstacle{code: device.CodeWaitingForSlot, key: "host", busy: n, limit: limits.PerHost, host: s.Host}, true
@@ -353,12 +390,13 @@ func (q *queue) answer(i int) contract.SlotAnswer {
 	s.Answered = true
 	a := contract.SlotAnswer{Clean: s.Clean, Granted: s.Granted, Canary: s.Canary, Resumed: s.Resumed}
 	s.Resumed = nil
+	a.Opened = s.Opened
 	if s.Granted {
-		s.Cause, s.Place = q.held(s), 0
-		if s.Cause == "" {
+		s.Cause, s.Place = q.grantedCause(s), 0
+		a.Missing = missingFault(s)
+		if a.Hold = strings.Fields(q.held(s)); len(a.Hold) == 0 {
 			return a
 		}
-		a.Hold = strings.Fields(s.Cause)
 		a.Why = q.breakerFault(&q.Breakers[q.breaker(s.Model, a.Hold[0])])
 		return a
 	}

@@ -17,7 +17,7 @@ func Subject(e contract.Enrollment, found contract.DiscoveryResult) clean.Subjec
 		Size: found.Identity.Size, HostSteps: found.Steps,
 		Estimate: found.Estimates[found.Operation], SupportedSteps: found.SupportedSteps,
 		Priorities: found.Priorities,
-		Golden:     e.Settings[device.SettingGolden],
+		Golden:     e.Settings[device.SettingGolden], Labels: e.Labels,
 	}
 	if p, err := device.ParseProperties(found.Identity.Properties); err == nil {
 		in.Properties = p // the driver refuses unreadable ones
