@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,14 +43,20 @@ type Search struct {
 	Is func(*unix.Statx_t) bool
 }
 
-// First gives the first user, or nil. unseen is what it could not look into, or "": a descriptor
+// First gives the user with the lowest number, or nil. unseen is what it could not look into, or "": a descriptor
 // that is under way in a socket's message is nobody's, and not found either.
 func (s Search) First() (found *User, unseen string, err error) {
 	entries, err := os.ReadDir(s.Proc)
 	if err != nil {
 		return nil, "", err
 	}
-	closed, first := 0, false
+	var (
+		mu     sync.Mutex // of found and closed
+		closed int
+		first  bool
+		looks  errgroup.Group
+	)
+	looks.SetLimit(runtime.GOMAXPROCS(0)) // most of it is the kernel's work
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -56,24 +65,32 @@ func (s Search) First() (found *User, unseen string, err error) {
 		if first = first || pid == 1; s.NotSelf && pid == os.Getpid() {
 			continue
 		}
-		how, err := s.process(pid)
-		if errors.Is(err, fs.ErrPermission) {
-			closed++
-			continue
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		if how == "" {
-			continue
-		}
-		name, err := os.ReadFile(filepath.Join(s.Proc, entry.Name(), "comm"))
-		if err != nil && !notReadable(err) {
-			return nil, "", err
-		}
-		return &User{pid, strings.TrimSpace(string(name)), how}, "", nil
+		looks.Go(func() error {
+			how, err := s.process(pid)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				closed++
+				return nil
+			case err == nil && how != "" && (found == nil || pid < found.PID):
+				found = &User{PID: pid, How: how}
+			}
+			return err
+		})
 	}
-	return nil, s.unseen(closed, first), nil
+	if err := looks.Wait(); err != nil {
+		return nil, "", err
+	}
+	if found == nil {
+		return nil, s.unseen(closed, first), nil
+	}
+	name, err := os.ReadFile(filepath.Join(s.Proc, strconv.Itoa(found.PID), "comm"))
+	if err != nil && !notReadable(err) {
+		return nil, "", err
+	}
+	found.Name = strings.TrimSpace(string(name))
+	return found, "", nil
 }
 
 // firstNamespace is the kernel's constant number of the process namespace that sees all others.
@@ -266,9 +283,13 @@ func (s Search) readMaps(name, files string) (mapped bool, err error) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		// 7f871fc67000-7f871fc68000 rw-s 00000000 fe:00 9977908    /dev/loop0
-		fields := strings.Fields(lines.Text())
+		line := lines.Text()
 		// What a private mapping writes stays in memory.
-		if len(fields) < 5 || fields[4] == "0" || s.Writers && !strings.HasSuffix(fields[1], "s") {
+		if _, more, _ := strings.Cut(line, " "); s.Writers && (len(more) < 4 || more[3] != 's') {
+			continue
+		}
+		fields := strings.Fields(line)
+		if len(fields) < 5 || fields[4] == "0" {
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
