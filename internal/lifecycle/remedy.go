@@ -11,57 +11,58 @@ import (
 // This file says which way leads out of a refusal. The way is searched for with Decide on copies; its words are the
 // table of acts, waits, and what follows.
 
-// act is what an operator can do to a device, in a remedy or of their own accord.
+// act is what an operator can do to a device.
 type act struct {
 	verb contract.Verb
-	in   func(tenant string) contract.Input
-	// words are the command's behind the device's name in a remedy; listed are those in a listing of what is allowed, nil:
-	// it is not listed.
-	words  func(tenant string) string
-	listed func(tenant string) string
+	in   contract.Input
+	// listed: it is in the list of what is allowed, with these flags. words are the flags of a remedy.
+	listed        bool
+	flags, words  string
+	namesInstance bool
 	// cost is what it costs to do it on the way to something else; 0: it is never done for something else.
 	cost int
-}
-
-func says(words string) func(string) string { return func(string) string { return words } }
-
-func ofTenant(words string) func(string) string {
-	return func(tenant string) string {
-		if tenant == "" {
-			return words
-		}
-		return strings.TrimSpace(words + " --instance " + tenant)
-	}
-}
-
-func without(in contract.Input) func(string) contract.Input {
-	return func(string) contract.Input { return in }
 }
 
 // acts are in the order in which they are listed and, where several lead to the same, proposed. To give a device up
 // costs most: no way has it in which another one is left.
 var acts = []act{
-	{verb: contract.VerbProvide, in: without(contract.ReasonInput{}), words: says(""), listed: says(""), cost: 1},
-	{verb: contract.VerbClean, in: without(contract.CleanInput{}), words: says(""), listed: says(""), cost: 1},
-	{verb: contract.VerbManage, in: without(contract.TenantInput{}), words: says(""), listed: says(""), cost: 1},
-	{verb: contract.VerbRetire, in: func(tenant string) contract.Input { return contract.RetireInput{Instance: tenant} },
-		words: says("--reason R"), listed: ofTenant(""), cost: 4},
-	{verb: contract.VerbForget, in: without(contract.TenantInput{}), words: says(""), listed: says(""), cost: 4},
-	{verb: contract.VerbBind, in: without(contract.BindInput{Instance: "INSTANCE"}), listed: says("")},
-	{verb: contract.VerbUnbind, in: func(tenant string) contract.Input { return contract.UnbindInput{Instance: tenant} },
-		words: ofTenant(""), listed: ofTenant(""), cost: 1},
-	{verb: contract.VerbReleaseHold, in: without(contract.ReasonInput{}), words: says(""), listed: says(""), cost: 1},
-	{verb: contract.VerbPower, in: func(tenant string) contract.Input {
-		return contract.PowerInput{Target: powerOn, Instance: tenant}
-	}, listed: ofTenant("on|off|reset")},
-	{verb: contract.VerbMaintain, in: without(contract.MaintenanceInput{Off: true}), words: says("--off"), cost: 1},
+	{verb: contract.VerbProvide, in: contract.ReasonInput{}, listed: true, cost: 1},
+	{verb: contract.VerbClean, in: contract.CleanInput{}, listed: true, cost: 1},
+	{verb: contract.VerbManage, in: contract.TenantInput{}, listed: true, cost: 1},
+	{verb: contract.VerbRetire, in: contract.RetireInput{}, listed: true, words: "--reason R", namesInstance: true, cost: 4},
+	{verb: contract.VerbForget, in: contract.TenantInput{}, listed: true, cost: 4},
+	{verb: contract.VerbBind, in: someBind, listed: true},
+	{verb: contract.VerbUnbind, in: contract.UnbindInput{}, listed: true, namesInstance: true, cost: 1},
+	{verb: contract.VerbReleaseHold, in: contract.ReasonInput{}, listed: true, cost: 1},
+	{verb: contract.VerbPower, in: contract.PowerInput{Target: powerOn}, listed: true, flags: "on|off|reset",
+		namesInstance: true},
+	{verb: contract.VerbMaintain, in: contract.MaintenanceInput{Off: true}, words: "--off", cost: 1},
 	abort,
 }
 
-var abort = act{verb: contract.VerbAbort, in: without(contract.ReasonInput{}), words: says(""), listed: says(""), cost: 2}
+var abort = act{verb: contract.VerbAbort, in: contract.ReasonInput{}, listed: true, cost: 2}
 
-// boundInstance is the instance that has the device, by name; "" if none has, or if it is not known which.
-func (d *State) boundInstance() string {
+// someBind is a bind to an instance that has no device.
+var someBind = contract.BindInput{Instance: "INSTANCE"}
+
+// naming is the input of an act that names the instance.
+func (a act) naming(instance string) contract.Input {
+	switch in := a.in.(type) {
+	case contract.RetireInput:
+		in.Instance = instance
+		return in
+	case contract.UnbindInput:
+		in.Instance = instance
+		return in
+	case contract.PowerInput:
+		in.Instance = instance
+		return in
+	}
+	return a.in
+}
+
+// instance is the one that has the device, by name; "" if none has, or if it is not known which.
+func (d *State) instance() string {
 	if b := d.Device.Binding; b != nil {
 		return b.Instance
 	}
@@ -71,15 +72,20 @@ func (d *State) boundInstance() string {
 // allowedActions lists what an operator may ask of the device now: what Decide would not refuse, and would not answer
 // with that there is nothing to change.
 func (d *State) allowedActions() (all []string) {
-	tenant := d.boundInstance()
+	instance := d.instance()
 	for _, a := range acts {
-		if a.listed == nil {
+		v := verbOf(a.verb.Update())
+		if !a.listed || v.check(d, a.naming(instance)) != nil || v.already != nil && v.already(d) {
 			continue
 		}
-		v := verbOf(a.verb.Update())
-		if v.check(d, a.in(tenant)) == nil && (v.already == nil || !v.already(d)) {
-			all = append(all, strings.TrimSpace(a.verb.Name+" "+a.listed(tenant)))
+		text := a.verb.Name
+		if a.flags != "" {
+			text += " " + a.flags
 		}
+		if a.namesInstance && instance != "" {
+			text += " --instance " + instance
+		}
+		all = append(all, text)
 	}
 	return all
 }
@@ -156,32 +162,24 @@ func (w way) further() (all []way) {
 			continue // a clean that goes on is aborted at once, or not at all: see remedy
 		}
 		if then := d.after(a); then != nil {
-			goOn(then, d.actWords(a), a.cost)
+			words, _ := d.wordsOf(a)
+			goOn(then, words, a.cost)
 		}
 	}
 	return all
 }
 
-// actWords are an act in a remedy. What ends a binding comes after what only the operator knows.
-func (d *State) actWords(a act) string {
-	tenant := ""
-	if a.verb.Name == contract.VerbUnbind.Name {
-		tenant = d.boundInstance()
+// wordsOf are an act's words in a way, and its input. To end a binding comes after what only the operator knows.
+func (d *State) wordsOf(a act) (words string, in contract.Input) {
+	if a.verb.Name != contract.VerbUnbind.Name {
+		return strings.TrimSpace(d.command(a.verb.Name, a.words)), a.in
 	}
-	words := strings.TrimSpace(d.command(a.verb.Name, a.words(tenant)))
-	if a.verb.Name == contract.VerbUnbind.Name {
-		return "once its instance has ended, " + words
-	}
-	return words
+	return "once its instance has ended, " + d.command(a.verb.Name, "--instance "+d.instance()), a.naming(d.instance())
 }
 
 // after is the device after an act and what that waits for; nil if it is refused.
 func (d *State) after(a act) *State {
-	tenant := ""
-	if a.verb.Name == contract.VerbUnbind.Name {
-		tenant = d.boundInstance()
-	}
-	in := a.in(tenant)
+	_, in := d.wordsOf(a)
 	if verbOf(a.verb.Update()).check(d, in) != nil {
 		return nil
 	}
@@ -292,7 +290,7 @@ func (d *State) remedy(asked contract.Verb, in contract.Input) string {
 		case dev.State == device.Allocated:
 			return "take another device"
 		}
-		asked, in = contract.VerbBind, contract.BindInput{Instance: "INSTANCE"}
+		asked, in = contract.VerbBind, someBind
 		offered := func(then *State) bool { return then.works(asked, in) }
 		if then, waits := d.waitedOut(); waits && offered(then) {
 			return d.waitWords()

@@ -244,20 +244,20 @@ func reached(t *testing.T) map[place]*State {
 		if then, waits := d.waitedOut(); waits {
 			walk(then, append(slices.Clip(way), "wait"))
 		}
-		tenant := d.boundInstance()
+		tenant := d.instance()
 		more := []act{
-			{verb: contract.VerbMaintain, in: without(contract.MaintenanceInput{Reason: "fan"})},
-			{verb: contract.VerbClaim, in: without(contract.BindInput{Instance: "i1", Request: "r1",
-				Deadline: d.now.Add(time.Hour).Format(time.RFC3339)})},
-			{verb: contract.VerbClean, in: without(contract.CleanInput{Steps: []string{"zero"}})},
-			{verb: contract.VerbBind, in: without(contract.BindInput{Instance: "i1", Request: "r1"})},
+			{verb: contract.VerbMaintain, in: contract.MaintenanceInput{Reason: "fan"}},
+			{verb: contract.VerbClaim, in: contract.BindInput{Instance: "i1", Request: "r1",
+				Deadline: d.now.Add(time.Hour).Format(time.RFC3339)}},
+			{verb: contract.VerbClean, in: contract.CleanInput{Steps: []string{"zero"}}},
+			{verb: contract.VerbBind, in: contract.BindInput{Instance: "i1", Request: "r1"}},
 		}
 		for _, a := range slices.Concat(acts, more) {
-			if d.Device.State == device.Absent || a.verb.Name == contract.VerbBind.Name && a.listed != nil || verbOf(a.verb.Update()).check(d, a.in(tenant)) != nil {
+			if d.Device.State == device.Absent || a.verb.Name == contract.VerbBind.Name && a.listed || verbOf(a.verb.Update()).check(d, a.naming(tenant)) != nil {
 				continue
 			}
 			then := d.settled()
-			j := then.askAhead(a.verb, a.in(tenant), usual{})
+			j := then.askAhead(a.verb, a.naming(tenant), usual{})
 			for range maxAhead {
 				if j.Ended {
 					break
@@ -292,12 +292,12 @@ func TestAllowedIsWhatDecideDoesNotRefuse(t *testing.T) {
 		}
 		allowed := d.allowedActions()
 		for _, a := range acts {
-			if a.listed == nil {
+			if !a.listed {
 				continue
 			}
-			tenant := d.boundInstance()
+			tenant := d.instance()
 			then := d.Clone()
-			j := then.askAhead(a.verb, a.in(tenant), usual{})
+			j := then.askAhead(a.verb, a.naming(tenant), usual{})
 			for i := 0; i < maxAhead && j.Phase == phConfirm && !j.Ended; i++ {
 				_, _ = then.ahead(j, usual{}) // the record is asked who has it, before it is refused
 			}
@@ -313,7 +313,7 @@ func TestAllowedIsWhatDecideDoesNotRefuse(t *testing.T) {
 		}
 	}
 	for _, a := range acts {
-		if a.listed != nil && a.verb.Name != contract.VerbReleaseHold.Name {
+		if a.listed && a.verb.Name != contract.VerbReleaseHold.Name {
 			require.NotZero(t, seen[a.verb.Name], "%s is allowed nowhere", a.verb.Name)
 		}
 	}
@@ -327,11 +327,11 @@ func TestARemedyLeadsOut(t *testing.T) {
 			continue
 		}
 		for _, a := range slices.Concat(acts, []act{
-			{verb: contract.VerbReplace, in: without(contract.ReplaceInput{})},
-			{verb: contract.VerbMove, in: without(contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}})},
-			{verb: contract.VerbClean, in: without(contract.CleanInput{Steps: []string{"zero"}})},
+			{verb: contract.VerbReplace, in: contract.ReplaceInput{}},
+			{verb: contract.VerbMove, in: contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}}},
+			{verb: contract.VerbClean, in: contract.CleanInput{Steps: []string{"zero"}}},
 		}) {
-			in := a.in("")
+			in := a.naming("")
 			if u, is := in.(contract.UnbindInput); is {
 				u.Instance = "i9"
 				in = u

@@ -513,7 +513,7 @@ var mutations = []mutation{
 		file: "internal/lifecycle/binding.go",
 		old:  `{ return d.ownedByBurnish() && !d.seenLately() }`,
 		new:  `{ return false }`,
-		pkg:  "./workflows/lifecycle", test: "TestOtherHardwareIsNotBound",
+		pkg:  "./internal/lifecycle", test: "TestOtherHardwareIsNotBound",
 	},
 	{
 		rule: "F39", name: "offered devices are compared",
