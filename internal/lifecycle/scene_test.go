@@ -173,23 +173,27 @@ func (s *scene) next() bool {
 		return true
 	}
 	for _, j := range s.d.Jobs {
-		if j.Ended || j.Call == nil {
-			continue
+		if !j.Ended && j.Call != nil {
+			s.end(j)
+			return true
 		}
-		c := *j.Call
-		s.made = append(s.made, c.Activity)
-		o := Outcome{Found: s.d.supposed(j, c)}
-		if ends := s.ends[c.Activity]; ends != nil {
-			o = ends(o)
-		}
-		s.decide(Ended{Key: c.Key, Outcome: o})
-		return true
 	}
 	if at, _ := s.d.Next(); !at.IsZero() && at.Sub(s.now) <= 10*time.Second {
 		s.pass(at.Sub(s.now))
 		return true
 	}
 	return false
+}
+
+// end ends the call of a job.
+func (s *scene) end(j *Job) {
+	c := *j.Call
+	s.made = append(s.made, c.Activity)
+	o := Outcome{Found: s.d.supposed(j, c)}
+	if ends := s.ends[c.Activity]; ends != nil {
+		o = ends(o)
+	}
+	s.decide(Ended{Key: c.Key, Outcome: o})
 }
 
 // rest ends calls until nothing is under way but what lasts for longer than seconds.
