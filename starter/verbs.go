@@ -66,7 +66,7 @@ func (a *app) verbCommand(v contract.Verb) *cobra.Command {
 	switch {
 	case says.Waits:
 		flags.BoolVar(&wait, "wait", false, "wait for the end of the clean, at most --timeout")
-	case v.DryRun && !says.Many:
+	case !says.Many:
 		flags.BoolVar(&chosen.dryRun, "dry-run", false,
 			"ask what would be done, or why not; nothing changes, and no host, inventory or appliance is asked")
 	}

@@ -19,7 +19,7 @@ import (
 // question that its effect asks for, over Temporal and over the API.
 func TestAVerbThatIsAdded(t *testing.T) {
 	inspect := contract.Verb{Name: "inspect-board", About: "look at the board", Input: contract.TenantInput{},
-		May: contract.Erases, DryRun: true,
+		May: contract.Erases,
 		Command: contract.Command{Does: "inspect", Done: "inspected", Use: "NAME…", Reason: "why; kept with the device",
 			Many:    true,
 			Example: "  burnish inspect-board d1"}}

@@ -42,7 +42,7 @@ func verbRoute(v contract.Verb) route {
 		of := []device.Code{device.CodeOverrideOff, device.CodeSamePrincipal, device.CodeOverrideUnsigned}
 		r.Codes = append(of, r.Codes...)
 	}
-	if v.DryRun {
+	if strings.Contains(r.Path, "{device}") { // one that is enrolled can be asked
 		r.Query = []parameter{{Name: dryRunParameter, About: "true: nothing is changed, and the answer is a DryRun: " +
 			"what the change would do, as far as the device's workflow knows"}}
 	}
@@ -73,13 +73,13 @@ func (c *call) carryOut(ctx context.Context, v contract.Verb) (any, error) {
 		c.name = enrolled.Enrollment.Name
 	}
 	ctx = c.withRequest(ctx, v.ToBody(in))
-	if dry {
-		return c.dryRun(ctx, v, in)
-	}
 	if act, ok := in.(contract.OverrideInput); ok {
 		if in, err = c.signed(ctx, act); err != nil {
 			return nil, err
 		}
+	}
+	if dry {
+		return c.dryRun(ctx, v, in)
 	}
 	result, err := c.Devices.Do(ctx, c.name, v, in)
 	if moved, ok := in.(contract.MoveInput); ok && err == nil {

@@ -29,8 +29,8 @@ func (a *asked) Ask(_ context.Context, name string, v contract.Verb, _ contract.
 	return contract.DryRun{State: device.Retired, Steps: []string{"zero"}, Instance: testInstance, Note: "n"}, a.err
 }
 
-// A dry run has the rule of its change: it shows what the change would. It is no change. What has no dry
-// run refuses the parameter, and changes nothing.
+// A dry run has the rule of its change: it shows what the change would. It is no change. What is asked of
+// no device that is enrolled refuses the parameter, and changes nothing.
 func TestADryRunIsNoChange(t *testing.T) {
 	var dry []string
 	for _, r := range routes(contract.Verbs) {
@@ -54,14 +54,20 @@ func TestADryRunIsNoChange(t *testing.T) {
 		}
 		dry = append(dry, strings.TrimPrefix(r.Path, "/v2/devices/{device}/"))
 		require.Equal(t, "cyborg:device:"+strings.ReplaceAll(dry[len(dry)-1], "-", "_"), r.Rule)
+		if r.Rule == ruleOf(contract.VerbOverride) { // it is signed first, as the change is
+			require.Equal(t, http.StatusForbidden, w.Code)
+			require.Contains(t, w.Body.String(), device.CodeOverrideOff)
+			require.Empty(t, devices.about)
+			continue
+		}
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", r.Path, w.Body)
 		require.Len(t, devices.about, 1)
 		require.Contains(t, w.Body.String(), `"steps":["zero"]`)
 		require.NotContains(t, lines.String(), "API: change")
 	}
 	slices.Sort(dry)
-	require.Equal(t, []string{"abort", "clean", "forget", "label", "maintenance", "manage", "move", "provide",
-		"release-hold", "replace", "retire"}, dry)
+	require.Equal(t, []string{"abort", "bind", "clean", "forget", "label", "maintenance", "manage", "migrate-pool", "move",
+		"override", "power", "provide", "rebuild", "release-hold", "replace", "retire", "unbind"}, dry)
 }
 
 // only is a policy that allows these rules.

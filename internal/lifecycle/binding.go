@@ -380,17 +380,34 @@ func (d *State) burnEnds(j *Job, f *device.Fault) {
 }
 
 func (d *State) burnKnown(j *Job, o Outcome) {
+	if !d.hasItByNow(j, o, false) {
+		d.burnRefused(j)
+	}
+}
+
+// bindOf is the bind that a job was asked for. A repeated one is found by its update's ID.
+func bindOf(j *Job) contract.BindInput {
 	in := j.In.(contract.BindInput)
+	if j.Repeated && j.Verb.Name == contract.VerbBind.Name {
+		in.Request = requestOf(j, in)
+	}
+	return in
+}
+
+// hasItByNow answers a request with why it is not known whether it has the device, or with its binding; false: it has
+// none.
+func (d *State) hasItByNow(j *Job, o Outcome, already bool) bool {
 	if err := o.err(); err != nil {
 		d.refused(j, err)
-		return
+		return true
 	}
-	if number, ours, _ := d.existingBinding(in); ours {
+	in := bindOf(j)
+	number, ours, _ := d.existingBinding(in)
+	if ours {
 		d.adopt(j, in)
-		d.done(j, contract.Result{Binding: number, Device: d.Status()}, nil)
-		return
+		d.done(j, contract.Result{Binding: number, Device: d.Status(), Already: already}, nil)
 	}
-	d.burnRefused(j)
+	return ours
 }
 
 func (d *State) burnRefused(j *Job) {
@@ -416,17 +433,9 @@ func (d *State) unlessBound(j *Job, refused error) {
 }
 
 func (d *State) boundAfterAll(j *Job, o Outcome) {
-	in := j.In.(contract.BindInput)
-	if err := o.err(); err != nil {
-		d.refused(j, err)
-		return
+	if !d.hasItByNow(j, o, true) {
+		d.refused(j, j.Refused)
 	}
-	if number, ours, _ := d.existingBinding(in); ours {
-		d.adopt(j, in)
-		d.alreadyGranted(j, number)
-		return
-	}
-	d.refused(j, j.Refused)
 }
 
 func (d *State) joinBurnOver(j *Job) bool { return !d.burnInProgress(j.In.(contract.BindInput)) }
@@ -442,39 +451,23 @@ func (d *State) joinBurn(j *Job, _ Outcome) {
 }
 
 func (d *State) joined(j *Job, o Outcome) {
-	in := j.In.(contract.BindInput)
-	if err := o.err(); err != nil {
-		d.refused(j, err)
-		return
-	}
-	if number, ours, _ := d.existingBinding(in); ours {
-		d.adopt(j, in)
-		d.alreadyGranted(j, number)
-		return
-	}
-	if d.Device.LostRace {
+	switch {
+	case d.hasItByNow(j, o, true):
+	case d.Device.LostRace:
 		d.refused(j, d.takenFault())
-		return
+	default:
+		d.refused(j, d.refuse(device.CodeConflict, "this request's burn failed",
+			"take another device; this one is cleaned automatically"))
 	}
-	d.refused(j, d.refuse(device.CodeConflict, "this request's burn failed",
-		"take another device; this one is cleaned automatically"))
 }
 
 // grantAgain answers a request whose binding this workflow knows, once the inventory's record confirms it (F36).
 func (d *State) grantAgain(j *Job) { d.confirm(j, phGrantAgain) }
 
 func (d *State) grantedAgain(j *Job, o Outcome) {
-	in := j.In.(contract.BindInput)
-	if j.Repeated && j.Verb.Name == contract.VerbBind.Name {
-		in.Request = requestOf(j, in)
-	}
-	number, ours, ended := d.existingBinding(in)
-	switch err := o.err(); {
-	case err != nil:
-		d.refused(j, err)
-	case ours:
-		d.adopt(j, in)
-		d.alreadyGranted(j, number)
+	_, _, ended := d.existingBinding(bindOf(j))
+	switch {
+	case d.hasItByNow(j, o, true):
 	case ended:
 		d.refused(j, d.bindingEnded())
 	default:

@@ -421,8 +421,6 @@ func (d *State) forgetLater(j *Job) {
 		How: How{Way: ToInventory, What: "leave " + e.Name + " for " + e.Host}})
 }
 
-func (d *State) leftForLater(j *Job, o Outcome) { d.back(j, o) }
-
 // refuseForgetting has the host forget a device whose request is refused for another reason, which the client reads.
 func (d *State) refuseForgetting(j *Job, e contract.Enrollment, err error) {
 	j.Refused = err
@@ -434,5 +432,9 @@ func (d *State) refusedForgotten(j *Job, o Outcome) {
 		d.by.Log(slog.LevelError, "the host keeps its record of a refused device", "device", j.Enrollment.Name, "error",
 			o.Fault)
 	}
-	d.done(j, contract.Result{}, j.Refused)
+	if j.Enrolls {
+		d.enrollEnds(j, j.Refused)
+		return
+	}
+	d.refused(j, j.Refused)
 }

@@ -78,15 +78,14 @@ func (d *State) calls(activities ...string) bool {
 const (
 	phRecordAsked Phase = "the record is asked before a refusal"
 
-	phEnroll          Phase = "enroll"
-	phEnrollDiscover  Phase = "enroll: its host discovers it"
-	phEnrollUnique    Phase = "enroll: nobody else has the hardware"
-	phEnrollProvider  Phase = "enroll: its provider exists and is reserved"
-	phEnrollPrevious  Phase = "enroll: an earlier run of its workflow is searched for"
-	phEnrollProvided  Phase = "enroll: it is provided"
-	phEnrollForgotten Phase = "enroll: a refused one is forgotten by its host"
-	phImportRead      Phase = "import: its provider is read"
-	phImportPrevious  Phase = "import: an earlier run of its workflow is searched for"
+	phEnroll         Phase = "enroll"
+	phEnrollDiscover Phase = "enroll: its host discovers it"
+	phEnrollUnique   Phase = "enroll: nobody else has the hardware"
+	phEnrollProvider Phase = "enroll: its provider exists and is reserved"
+	phEnrollPrevious Phase = "enroll: an earlier run of its workflow is searched for"
+	phEnrollProvided Phase = "enroll: it is provided"
+	phImportRead     Phase = "import: its provider is read"
+	phImportPrevious Phase = "import: an earlier run of its workflow is searched for"
 
 	phClaimLooked      Phase = "claim: its host has looked"
 	phUnclaimConfirmed Phase = "unclaim: the record was read"
@@ -128,7 +127,6 @@ const (
 	phRefused       Phase = "refused, and forgotten by its host"
 	phNameRecorded  Phase = "the record is read for an instance that must be named"
 	phWithdrawNamed Phase = "the instance is named"
-	phWithdrawn     Phase = "it has left the offer for its operator"
 	phLeave         Phase = "it is to leave the offer"
 	phLeaveAlone    Phase = "it leaves the offer: its provider is read"
 	phLeaveReserve  Phase = "it leaves the offer: its provider is reserved"
@@ -186,12 +184,10 @@ const (
 	phMigrateLeft       Phase = "migrate-pool: it has left the offer"
 	phMigrateProvided   Phase = "migrate-pool: it is provided"
 	phMigrateReturns    Phase = "migrate-pool: it is returned"
-	phReplace           Phase = "replace"
 	phReplaceNamed      Phase = "replace: the instance is named"
 	phReplaceDiscover   Phase = "replace: its host discovers the hardware"
 	phReplaceUnique     Phase = "replace: nobody else has the hardware"
 	phReplaceProvider   Phase = "replace: its provider records the hardware"
-	phMove              Phase = "move"
 	phMoveNamed         Phase = "move: the instance is named"
 	phMoveDiscover      Phase = "move: the host of the slot discovers the hardware"
 	phMoveUnprofiled    Phase = "move: its server has no profile"
@@ -240,7 +236,6 @@ func init() {
 		{phase: phEnrollProvider, provider: forItself, begin: (*State).enrollProvider, then: (*State).enrollReserved},
 		{phase: phEnrollPrevious, provider: forItself, begin: (*State).previousCall, then: (*State).enrollKnown},
 		{phase: phEnrollProvided, provider: asItIs, then: (*State).enrollProvided},
-		{phase: phEnrollForgotten, provider: asItIs, then: (*State).enrollForgotten},
 		{phase: phImportRead, provider: forItself, begin: (*State).importRead, then: (*State).importFound},
 		{phase: phImportPrevious, provider: forItself, begin: (*State).previousCall, then: (*State).imported},
 
@@ -283,11 +278,10 @@ func init() {
 		{phase: phProfile, provider: asItIs, begin: (*State).profileCall, then: (*State).profileDone,
 			stops: func(d *State, j *Job) bool { return d.PoolStopped || j.Cleans && d.cleanStops(j) }},
 		{phase: phForgetOnHost, provider: asItIs, begin: (*State).forgetCall, then: (*State).forgotten},
-		{phase: phForgetLater, provider: asItIs, begin: (*State).forgetLater, then: (*State).leftForLater},
+		{phase: phForgetLater, provider: asItIs, begin: (*State).forgetLater, then: (*State).back},
 		{phase: phRefused, then: (*State).refusedForgotten},
 		{phase: phNameRecorded, provider: forItself, begin: (*State).nameRecordedCall, then: (*State).recordedNamed},
 		{phase: phWithdrawNamed, provider: asItIs, then: (*State).withdrawNamed},
-		{phase: phWithdrawn, then: (*State).withdrawn},
 		{phase: phLeave, begin: (*State).leaveBegins},
 		{phase: phLeaveAlone, provider: forItself, begin: (*State).leaveAlone, then: (*State).leaveRead},
 		{phase: phLeaveReserve, provider: forItself, begin: (*State).leaveReserveCall, then: (*State).leaveReserved},
@@ -331,7 +325,7 @@ func init() {
 		{phase: phProvided, then: (*State).provided},
 		{phase: phRetired, then: (*State).retired},
 		{phase: phRetiredUnprofiled, then: (*State).retiredUnprofiled},
-		{phase: phForgetNamed, provider: asItIs, then: (*State).forgetNamed},
+		{phase: phForgetNamed, provider: asItIs, then: named((*State).forgetNamed)},
 		{phase: phForgetUnprofiled, provider: asItIs, then: (*State).forgetUnprofiled},
 		{phase: phForgetProvider, provider: forItself, begin: (*State).deleteProvider, then: (*State).forgetDeleted},
 		{phase: phForgotten, provider: asItIs, then: (*State).forgotDevice},
@@ -349,13 +343,11 @@ func init() {
 		{phase: phMigrateLeft, then: (*State).migrated},
 		{phase: phMigrateProvided, then: (*State).migrateProvided},
 		{phase: phMigrateReturns, until: (*State).migrateReturned, then: (*State).migrationEnds},
-		{phase: phReplace, provider: forItself, begin: (*State).replaceBegins},
-		{phase: phReplaceNamed, provider: asItIs, then: (*State).replaceNamed},
+		{phase: phReplaceNamed, provider: asItIs, then: named((*State).replaceLooks)},
 		{phase: phReplaceDiscover, provider: forItself, begin: (*State).replaceDiscover, then: (*State).replaceDiscovered},
 		{phase: phReplaceUnique, provider: forItself, begin: (*State).replaceOthers, then: (*State).replaceUnique},
 		{phase: phReplaceProvider, provider: forItself, begin: (*State).replaceProvider, then: (*State).replaced},
-		{phase: phMove, provider: forItself, begin: (*State).moveBegins},
-		{phase: phMoveNamed, provider: asItIs, then: (*State).moveNamed},
+		{phase: phMoveNamed, provider: asItIs, then: named((*State).moveLooks)},
 		{phase: phMoveDiscover, provider: forItself, begin: (*State).moveDiscover, then: (*State).moveDiscovered},
 		{phase: phMoveUnprofiled, provider: asItIs, then: (*State).moveUnprofiled},
 		{phase: phMoveStart, provider: forItself, begin: (*State).moveStart, then: (*State).moveStarted},
@@ -377,20 +369,17 @@ func init() {
 		on(contract.VerbUnbind, (*State).checkUnbind, (*State).unbind),
 		on(contract.VerbRebuild, (*State).checkRebuild, (*State).rebuild),
 
-		on(contract.VerbProvide, (*State).checkProvide, (*State).provideAsked, dryRun((*State).aheadProvide)),
-		on(contract.VerbClean, (*State).checkClean, (*State).cleanAsked, arriving((*State).checkPlan),
-			dryRun((*State).aheadClean)),
-		on(contract.VerbAbort, (*State).checkAbort, (*State).abortAsked, dryRun((*State).aheadAbort)),
-		on(contract.VerbReleaseHold, (*State).checkReleaseHold, (*State).releaseHoldAsked,
-			dryRun((*State).aheadReleaseHold)),
-		on(contract.VerbManage, (*State).checkManage, (*State).manage, dryRun((*State).aheadManage)),
-		on(contract.VerbMaintain, (*State).checkMaintain, (*State).maintain, dryRun((*State).aheadMaintain)),
-		on(contract.VerbLabel, (*State).checkLabel, (*State).label, dryRun((*State).aheadLabel)),
-		on(contract.VerbRetire, (*State).checkRetire, (*State).retire, dryRun((*State).aheadRetire)),
-		on(contract.VerbForget, (*State).checkForget, (*State).forget, dryRun((*State).aheadForget)),
-		on(contract.VerbReplace, (*State).checkReplace, (*State).replace, dryRun((*State).aheadReplace)),
-		on(contract.VerbMove, (*State).checkMove, (*State).move, arriving((*State).checkNewName),
-			dryRun((*State).aheadMove)),
+		on(contract.VerbProvide, (*State).checkProvide, (*State).provideAsked, unless((*State).onItsWay)),
+		on(contract.VerbClean, (*State).checkClean, (*State).cleanAsked, arriving((*State).checkPlan)),
+		on(contract.VerbAbort, (*State).checkAbort, (*State).abortAsked),
+		on(contract.VerbReleaseHold, (*State).checkReleaseHold, (*State).releaseHoldAsked),
+		on(contract.VerbManage, (*State).checkManage, (*State).manage, unless((*State).isManageable)),
+		on(contract.VerbMaintain, (*State).checkMaintain, (*State).maintain),
+		on(contract.VerbLabel, (*State).checkLabel, (*State).label),
+		on(contract.VerbRetire, (*State).checkRetire, (*State).retire, unless((*State).isRetired)),
+		on(contract.VerbForget, (*State).checkForget, (*State).forget),
+		on(contract.VerbReplace, (*State).checkReplace, (*State).replace),
+		on(contract.VerbMove, (*State).checkMove, (*State).move, arriving((*State).checkNewName)),
 
 		on(contract.VerbPower, (*State).checkPower, (*State).power),
 		on(contract.VerbOverride, (*State).checkOverride, (*State).override, arriving((*State).checkSignature)),

@@ -39,7 +39,7 @@ func (d *State) checkEnroll(in contract.EnrollInput) error {
 
 func (d *State) enrolledDifferently(what, have string) error {
 	return d.refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with %s: %s", what, have),
-		retireFirst(d.DeviceState))
+		d.retireFirst())
 }
 
 // formatSettings writes settings as an operator does.
@@ -106,7 +106,7 @@ func (d *State) enrollProvided(j *Job, o Outcome) { d.enrollEnds(j, o.err()) }
 // forgotten.
 func (d *State) enrollEnds(j *Job, err error) {
 	if j.Enrolls && err != nil {
-		d.Finished, d.FinishErr = !d.Enrolled, d.refusal(contract.VerbEnroll.Update(), err)
+		d.Finished, d.FinishErr = !d.Enrolled, d.refusal(j.Verb, j.In, err)
 	} else if j.Enrolls {
 		d.Finished, d.FinishErr = false, nil
 	}
@@ -158,16 +158,7 @@ func (d *State) enrollRefused(j *Job, err error) {
 		d.enrollEnds(j, err)
 		return
 	}
-	j.Refused = err
-	d.forgetOnHost(j, d.Enrollment, phEnrollForgotten)
-}
-
-func (d *State) enrollForgotten(j *Job, o Outcome) {
-	if o.Fault != nil {
-		d.by.Log(slog.LevelError, "the host keeps its record of a refused device", "device", j.Enrollment.Name, "error",
-			o.Fault)
-	}
-	d.enrollEnds(j, j.Refused)
+	d.refuseForgetting(j, d.Enrollment, err)
 }
 
 func (d *State) enrollUnique(j *Job, o Outcome) {
@@ -291,25 +282,9 @@ func (d *State) checkReplace(contract.ReplaceInput) error {
 
 // replace makes the hardware that is in the device's slot now its next unit: dirty, with the history of the device
 // kept. Its signatures are foreign, as at an enrollment (F15).
-func (d *State) replace(j *Job, _ contract.ReplaceInput) { d.enter(j, phReplace) }
+func (d *State) replace(j *Job, _ contract.ReplaceInput) { d.nameRecorded(j, phReplaceNamed) }
 
-func (d *State) replaceBegins(j *Job) {
-	if err := d.validate(j); err != nil {
-		d.refused(j, err)
-		return
-	}
-	d.nameRecorded(j, j.In.(contract.ReplaceInput).Instance, phReplaceNamed)
-}
-
-func (d *State) replaceNamed(j *Job, o Outcome) {
-	err := o.err()
-	if err == nil {
-		err = d.validate(j)
-	}
-	if err != nil {
-		d.refused(j, err)
-		return
-	}
+func (d *State) replaceLooks(j *Job) {
 	j.Was, j.Enrollment = d.Device, d.Enrollment
 	j.Enrollment.AcceptSignature = j.In.(contract.ReplaceInput).AcceptSignature
 	d.enter(j, phReplaceDiscover)
@@ -410,25 +385,9 @@ func (d *State) checkNewName(in contract.MoveInput) error {
 
 // move carries the device over to the name of the slot that its hardware is in now; state and history are kept, and it
 // is dirty. Once the new workflow has started, this one ends.
-func (d *State) move(j *Job, _ contract.MoveInput) { d.enter(j, phMove) }
+func (d *State) move(j *Job, _ contract.MoveInput) { d.nameRecorded(j, phMoveNamed) }
 
-func (d *State) moveBegins(j *Job) {
-	if err := d.validate(j); err != nil {
-		d.refused(j, err)
-		return
-	}
-	d.nameRecorded(j, j.In.(contract.MoveInput).Instance, phMoveNamed)
-}
-
-func (d *State) moveNamed(j *Job, o Outcome) {
-	err := o.err()
-	if err == nil {
-		err = d.validate(j)
-	}
-	if err != nil {
-		d.refused(j, err)
-		return
-	}
+func (d *State) moveLooks(j *Job) {
 	j.Enrollment = mergeEnrollment(d.Enrollment, j.In.(contract.MoveInput).Enrollment)
 	d.enter(j, phMoveDiscover)
 }

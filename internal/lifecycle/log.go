@@ -51,12 +51,12 @@ func (d *State) logFailure(f *device.Fault) {
 }
 
 // logRefused writes that an update or a signal was not carried out, and gives the error back; nil if there is none.
-func (d *State) logRefused(verb string, in contract.Input, err error) error {
+func (d *State) logRefused(asked contract.Verb, in contract.Input, err error) error {
 	if err == nil {
 		return nil
 	}
 	f := faultOf(err)
-	about := d.about(logs.Verb, verb, logs.Fault, string(f.Code), logs.Error, f.Message, logs.Remedy, f.Remedy)
+	about := d.about(logs.Verb, shownVerb(asked, in), logs.Fault, string(f.Code), logs.Error, f.Message, logs.Remedy, f.Remedy)
 	if by := in.Act().By; by != "" {
 		about = append(about, logs.By, by)
 	}

@@ -26,13 +26,9 @@ func (d *State) checkProvide(contract.ReasonInput) error {
 	return d.legal(device.Event{Kind: device.Provide})
 }
 
-func (d *State) provideAsked(j *Job, in contract.ReasonInput) {
-	if d.Device.State != device.Manageable {
-		d.unchanged(j)
-		return
-	}
-	d.provide(j, in.Reason, phProvided)
-}
+func (d *State) onItsWay() bool { return d.Device.State != device.Manageable }
+
+func (d *State) provideAsked(j *Job, in contract.ReasonInput) { d.provide(j, in.Reason, phProvided) }
 
 func (d *State) provided(j *Job, o Outcome) { d.finished(j, o.err()) }
 
@@ -206,7 +202,7 @@ func (d *State) checkRetire(in contract.RetireInput) error {
 	if d.Device.State == device.Retired {
 		return nil
 	}
-	if err := d.nameTenant(contract.VerbRetire.Update(), in.Instance); err != nil {
+	if err := d.nameTenant(in.Instance); err != nil {
 		return err
 	}
 	if in.Lost {
@@ -219,15 +215,14 @@ func (d *State) checkRetire(in contract.RetireInput) error {
 // inventory: the device is reserved as soon as the inventory answers.
 func (d *State) retire(j *Job, in contract.RetireInput) {
 	j.Was = d.Device
-	switch {
-	case d.Device.State == device.Retired:
-		d.unchanged(j)
-	case in.Lost: // whom the inventory records is asked by forget, which destroys the record
+	if in.Lost { // whom the inventory records is asked by forget, which destroys the record
 		d.retired(j, Outcome{Err: d.apply(device.Event{Kind: device.Lost})})
-	default:
-		d.withdraw(j, in.Instance, device.Retire, phRetired)
+		return
 	}
+	d.withdraw(j, device.Retire, phRetired)
 }
+
+func (d *State) isRetired() bool { return d.Device.State == device.Retired }
 
 func (d *State) retired(j *Job, o Outcome) {
 	if err := o.err(); err != nil {
@@ -267,15 +262,9 @@ func (d *State) checkForget(contract.TenantInput) error {
 }
 
 // forget deletes the provider and ends the workflow.
-func (d *State) forget(j *Job, in contract.TenantInput) {
-	d.nameRecorded(j, in.Instance, phForgetNamed)
-}
+func (d *State) forget(j *Job, _ contract.TenantInput) { d.nameRecorded(j, phForgetNamed) }
 
-func (d *State) forgetNamed(j *Job, o Outcome) {
-	if err := o.err(); err != nil {
-		d.refused(j, err)
-		return
-	}
+func (d *State) forgetNamed(j *Job) {
 	if p := d.Pool; (p == nil || !p.Abandoned) && d.owes() {
 		d.profile(j, ProfileKind{Remove: true, Client: true}, phForgetUnprofiled)
 		return
@@ -332,29 +321,28 @@ func (d *State) checkManage(in contract.TenantInput) error {
 		return d.refuse(device.CodeRefused, "the device waits already to be taken out of the offer",
 			"wait, or abort "+d.Name)
 	}
-	if err := d.nameTenant(contract.VerbManage.Update(), in.Instance); err != nil {
+	if err := d.nameTenant(in.Instance); err != nil {
 		return err
 	}
 	return d.legal(device.Event{Kind: device.Manage})
 }
 
 func (d *State) manage(j *Job, _ contract.TenantInput) {
-	switch d.Device.State {
-	case device.Manageable:
-		d.unchanged(j)
-	case device.Available:
+	if d.Device.State == device.Available {
 		d.awaitCapacity(j, phManageGranted)
-	default:
-		d.manageGranted(j, Outcome{})
+		return
 	}
+	d.manageGranted(j, Outcome{})
 }
+
+func (d *State) isManageable() bool { return d.Device.State == device.Manageable }
 
 func (d *State) manageGranted(j *Job, o Outcome) {
 	if err := o.err(); err != nil {
 		d.refused(j, err)
 		return
 	}
-	d.withdraw(j, j.In.(contract.TenantInput).Instance, device.Manage, phManaged)
+	d.withdraw(j, device.Manage, phManaged)
 }
 
 func (d *State) managed(j *Job, o Outcome) {
@@ -451,65 +439,80 @@ func (d *State) tenant() string {
 }
 
 // nameTenant refuses a request that would end a binding without naming its instance.
-func (d *State) nameTenant(verb, named string) error { return d.nameInstance(verb, named, d.tenant()) }
+func (d *State) nameTenant(named string) error { return nameInstance(named, d.tenant()) }
 
 // nameInstance is nameTenant for an instance that has the device by another record.
-func (d *State) nameInstance(verb, named, has string) error {
-	switch {
-	case has == "" || device.SameTenant(has, named):
+func nameInstance(named, has string) error {
+	if has == "" || device.SameTenant(has, named) {
 		return nil
-	case named == "":
-		return d.refuse(device.CodeInUse, "instance "+has+" has the device: "+verb+" would end its binding",
-			nameTenantFirst(d.DeviceState, verb, has))
 	}
-	return d.refuse(device.CodeInUse, "instance "+has+" has the device, not "+named,
-		nameTenantFirst(d.DeviceState, verb, has))
+	return &tenantError{has: has, named: named}
+}
+
+// namedIn is the instance that a request names, "" if it names none.
+func namedIn(in contract.Input) string {
+	switch in := in.(type) {
+	case contract.TenantInput:
+		return in.Instance
+	case contract.RetireInput:
+		return in.Instance
+	case contract.ReplaceInput:
+		return in.Instance
+	case contract.MoveInput:
+		return in.Instance
+	}
+	return ""
 }
 
 // nameRecorded begins the sequence that refuses a request which would destroy the inventory's record of an instance
 // that has the device, unless the request names it. The job keeps the provider for itself afterwards.
-func (d *State) nameRecorded(j *Job, named string, back Phase) {
-	j.Named = named
-	d.share(j, phNameRecorded, back)
-}
+func (d *State) nameRecorded(j *Job, back Phase) { d.share(j, phNameRecorded, back) }
 
 func (d *State) nameRecordedCall(j *Job) { d.read(j, d.unconditional(), How{Client: true}) }
 
 func (d *State) recordedNamed(j *Job, o Outcome) {
 	has, err := d.tenantOf(d.answered(j, o))
 	if err == nil {
-		err = d.nameInstance(j.Verb.Update(), j.Named, has)
+		err = nameInstance(namedIn(j.In), has)
+	}
+	if err == nil {
+		err = d.validate(j) // it may have changed during the read
 	}
 	d.back(j, Outcome{Err: err})
+}
+
+// named goes on with a request that named the instance which has the device, or refuses it.
+func named(then func(*State, *Job)) func(*State, *Job, Outcome) {
+	return func(d *State, j *Job, o Outcome) {
+		if err := o.err(); err != nil {
+			d.refused(j, err)
+			return
+		}
+		then(d, j)
+	}
 }
 
 // withdraw begins the sequence of an event that gives the device to its operator. The inventory may record an instance
 // that the workflow does not know of: such a device is refused unless the request names the instance. What leaves the
 // offer is read where it is reserved.
-func (d *State) withdraw(j *Job, named string, kind device.EventKind, back Phase) {
+func (d *State) withdraw(j *Job, kind device.EventKind, back Phase) {
 	j.Kind = kind
-	j.Back = append(j.Back, back)
-	if d.Device.State != device.Available {
-		d.nameRecorded(j, named, phWithdrawNamed)
+	if d.Device.State == device.Available {
+		d.share(j, phLeave, back)
 		return
 	}
-	d.share(j, phLeave, phWithdrawn)
+	j.Back = append(j.Back, back)
+	d.nameRecorded(j, phWithdrawNamed)
 }
 
 func (d *State) withdrawNamed(j *Job, o Outcome) {
-	err := o.err()
-	if err == nil {
-		err = d.validate(j) // it may have changed during the read
-	}
 	d.letGo(j)
-	if err != nil {
-		d.back(j, Outcome{Err: err})
+	if o.Err != nil {
+		d.back(j, o)
 		return
 	}
-	d.share(j, phLeave, phWithdrawn)
+	d.enter(j, phLeave)
 }
-
-func (d *State) withdrawn(j *Job, o Outcome) { d.back(j, o) }
 
 // recordEnd keeps in the history who ended a binding, and how. b is nil if there was none.
 func (d *State) recordEnd(b *device.Binding, verb, by, reason string) {

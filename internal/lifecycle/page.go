@@ -35,7 +35,8 @@ func AttributesOf(s *contract.DeviceState) Attributes {
 }
 
 // Details is the Markdown that the Web UI shows of the workflow.
-func Details(s *contract.DeviceState) string {
+func Details(d *State) string {
+	s := d.DeviceState
 	var b strings.Builder
 	words, _ := describe(s)
 	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrollment.Host, words)
@@ -83,6 +84,6 @@ func Details(s *contract.DeviceState) string {
 		line("fault", string(f.Code))
 		line("remedy", f.Remedy)
 	}
-	line("allowed actions", strings.Join(allowedActions(s), ", "))
+	line("allowed actions", strings.Join(d.allowedActions(), ", "))
 	return b.String()
 }

@@ -18,9 +18,9 @@ type verb struct {
 	do              func(*State, *Job)
 	// again answers a request that was carried out before, under its ID; nil says that nothing had to change.
 	again func(*State, *Job)
-	// ahead is the dry run of what check does not refuse; nil: there is none.
-	ahead func(*State, contract.Input) (contract.DryRun, error)
-	read  func(json.RawMessage) (contract.Input, error)
+	// already says that there is nothing to change; nil: there always is.
+	already func(*State) bool
+	read    func(json.RawMessage) (contract.Input, error)
 }
 
 // on makes the entry of a verb with its type of input.
@@ -49,11 +49,7 @@ func arriving[In contract.Input](refuse func(*State, In) error) func(*verb) {
 	return func(v *verb) { v.arriving = func(d *State, in contract.Input) error { return refuse(d, in.(In)) } }
 }
 
-func dryRun[In contract.Input](ahead func(*State, In) (contract.DryRun, error)) func(*verb) {
-	return func(v *verb) {
-		v.ahead = func(d *State, in contract.Input) (contract.DryRun, error) { return ahead(d, in.(In)) }
-	}
-}
+func unless(already func(*State) bool) func(*verb) { return func(v *verb) { v.already = already } }
 
 // verbOf finds the entry of a verb by its update.
 func verbOf(update string) *verb {
@@ -112,10 +108,11 @@ func (d *State) recordAsked(j *Job, o Outcome) {
 }
 
 func (d *State) carryOut(j *Job, refused error) {
+	v := verbOf(j.Verb.Update())
 	if refused != nil {
-		shown := shownVerb(j.Verb, j.In)
-		j.Ended, j.Err = true, d.logRefused(shown, j.In, d.refusal(shown, refused))
+		j.Ended = true
 		d.letGo(j)
+		j.Err = d.logRefused(j.Verb, j.In, d.refusal(j.Verb, j.In, refused))
 		return
 	}
 	d.Recent = d.Recent.With(contract.RecentUpdate{ID: j.ID})
@@ -123,7 +120,11 @@ func (d *State) carryOut(j *Job, refused error) {
 	j.Act.Verb, j.Act.Request = j.Verb.Update(), j.ID
 	d.accept(j.Act)
 	d.acting = j.Act
-	verbOf(j.Verb.Update()).do(d, j)
+	if v.already != nil && v.already(d) {
+		d.unchanged(j)
+		return
+	}
+	v.do(d, j)
 }
 
 // done answers a request.
@@ -136,8 +137,7 @@ func (d *State) done(j *Job, result contract.Result, err error) {
 		return
 	}
 	if err != nil {
-		shown := shownVerb(j.Verb, j.In)
-		err = d.refusal(shown, err)
+		err = d.refusal(j.Verb, j.In, err)
 		refusal, ok := contract.RefusalOf(err)
 		if !ok { // an error that is no refusal fails a repeated request too
 			refusal.Fault = *faultOf(err)
@@ -145,7 +145,7 @@ func (d *State) done(j *Job, result contract.Result, err error) {
 		d.Recent = d.Recent.With(contract.RecentUpdate{ID: j.ID, Refusal: &refusal})
 		d.LastRefusal = refusal.Fault.Message
 		d.Acts = d.Acts.Failed(j.ID, refusal.Fault.Code)
-		err = d.logRefused(shown, j.In, err)
+		err = d.logRefused(j.Verb, j.In, err)
 	} else if result.Already {
 		d.Acts = d.Acts.Without(j.ID)
 	}
@@ -182,6 +182,18 @@ func (d *State) Arrives(in Asked, by Settings) error {
 	was := d.by
 	d.by = by
 	defer func() { d.by = was }()
+	return d.logRefused(in.Verb, in.In, d.refusal(in.Verb, in.In, d.arrival(in)))
+}
+
+// Refuses says that Arrives refuses a request, and not in which words, which take longer.
+func (d *State) Refuses(in Asked, by Settings) bool {
+	was := d.by
+	d.by = by
+	defer func() { d.by = was }()
+	return d.arrival(in) != nil
+}
+
+func (d *State) arrival(in Asked) error {
 	if _, seen := d.Recent.Find(in.ID); seen {
 		return nil
 	}
@@ -189,16 +201,16 @@ func (d *State) Arrives(in Asked, by Settings) error {
 		return d.refuse(device.CodeRequestReused, "another request was sent under this request's key",
 			"give each request its own key")
 	}
-	err := d.arrives(in.Verb, in.In)
+	err := d.refuses(in.Verb, in.In)
 	if d.asksRecord(in.Verb, err) {
 		return nil // the inventory is asked first
 	}
-	return d.logRefused(shownVerb(in.Verb, in.In), in.In, err)
+	return err
 }
 
-// arrives refuses what no device could carry out, and else what the device does not allow, by this worker's settings
-// too.
-func (d *State) arrives(asked contract.Verb, in contract.Input) error {
+// refuses is why no device could carry out a request, or why this one cannot, by this worker's settings too; nil if it
+// can.
+func (d *State) refuses(asked contract.Verb, in contract.Input) error {
 	switch {
 	case !d.Enrolled && asked.Name != contract.VerbEnroll.Name:
 		return d.refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
@@ -207,14 +219,8 @@ func (d *State) arrives(asked contract.Verb, in contract.Input) error {
 			"shorten its texts")
 	}
 	v := verbOf(asked.Update())
-	if err := v.check(d, in); err != nil {
-		if d.asksRecord(asked, err) {
-			return err
-		}
-		return d.refusal(shownVerb(asked, in), err)
-	}
-	if v.arriving == nil {
-		return nil
+	if err := v.check(d, in); err != nil || v.arriving == nil {
+		return err
 	}
 	return v.arriving(d, in)
 }

@@ -27,7 +27,7 @@ func (s CleanAsked) decide(d *State) {
 	if err == nil {
 		d.accept(act)
 	} else {
-		err = d.logRefused(contract.VerbClean.Update(), in, d.refusal(contract.VerbClean.Update(), err))
+		err = d.logRefused(contract.VerbClean, in, d.refusal(contract.VerbClean, in, err))
 		d.LastRefusal = "the clean signal was refused: " + faultOf(err).Error()
 	}
 	d.Publish = true

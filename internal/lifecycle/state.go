@@ -159,7 +159,6 @@ type Job struct {
 	Enrollment contract.Enrollment
 	Previous   contract.PreviousRun
 	Note       string
-	Named      string // the instance that a request names
 	Power      string
 	Last       contract.DeviceStatus
 	Already    bool

@@ -40,47 +40,7 @@ func describe(s *contract.DeviceState) (words string, isState bool) {
 	return string(dev.State), true
 }
 
-// allowedActions lists what an operator may ask of the device now.
-func allowedActions(s *contract.DeviceState) []string {
-	var actions []string
-	for _, v := range []struct {
-		name string
-		kind device.EventKind
-	}{
-		{contract.VerbProvide.Update(), device.Provide}, {contract.VerbClean.Update(), device.Clean},
-		{contract.VerbManage.Update(), device.Manage}, {contract.VerbRetire.Update(), device.Retire}, {contract.VerbForget.Update(), device.Forget},
-	} {
-		if legal(s, device.Event{Kind: v.kind}) {
-			actions = append(actions, v.name)
-		}
-	}
-	if legal(s, device.Event{Kind: device.ClaimEvent}) {
-		actions = append(actions, contract.VerbBind.Update())
-	}
-	if b := s.Device.Binding; b != nil && s.Device.State == device.Allocated {
-		actions = append(actions, contract.VerbUnbind.Update()+" --instance "+b.Instance)
-	}
-	if onHold(s) {
-		actions = append(actions, "release-hold")
-	}
-	if s.Host.Power && legal(s, device.Event{Kind: device.Power}) {
-		power := contract.VerbPower.Update() + " on|off|reset"
-		if b := s.Device.Binding; b != nil {
-			power += " --instance " + b.Instance
-		}
-		actions = append(actions, power)
-	}
-	if CleanUnderWay(s) {
-		actions = append(actions, contract.VerbAbort.Update())
-	}
-	return actions
-}
-
 // onHold says that the clean waits for the operator to release it.
 func onHold(s *contract.DeviceState) bool {
 	return slices.ContainsFunc(s.Waits, func(w contract.Wait) bool { return w.For == contract.WaitHold })
-}
-
-func legal(s *contract.DeviceState, e device.Event) bool {
-	return device.Allows(s.Device, e)
 }

@@ -33,8 +33,6 @@ type Verb struct {
 	Input Input
 	// May is what it may do to a device.
 	May Effect
-	// DryRun: a device answers what it would do.
-	DryRun bool
 	// Internal: Burnish's own workflows send it, and no client.
 	Internal bool
 	// HTTP is how it is found over HTTP where its name and input do not say so.
@@ -107,10 +105,10 @@ var (
 			Long:    "The device stays bound, and its data stays as it is.",
 			Example: "  burnish rebuild h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"}}
 
-	VerbProvide = Verb{Name: "provide", About: "clean a manageable device and make it available", Input: ReasonInput{}, May: Erases, DryRun: true,
+	VerbProvide = Verb{Name: "provide", About: "clean a manageable device and make it available", Input: ReasonInput{}, May: Erases,
 		Command: Command{Does: "provide", Done: "provided", Use: "NAME…", Reason: keptWithDevice, Many: true, Waits: true,
 			Example: "  burnish provide h1_0000:01:00.0 --wait --timeout 20m"}}
-	VerbClean = Verb{Name: "clean", About: "clean a device now: again after a failure, with named steps or a runbook", Input: CleanInput{}, May: Erases, DryRun: true,
+	VerbClean = Verb{Name: "clean", About: "clean a device now: again after a failure, with named steps or a runbook", Input: CleanInput{}, May: Erases,
 		HTTP: HTTP{Body: CleanBody{}, Since: 1, Status: 202},
 		Command: Command{Does: "clean", Done: "clean requested", Use: "NAME…", Reason: keptWithClean, Many: true, Waits: true, Waited: "cleaned",
 			Long: `In state error: repeats the whole clean. In state manageable: runs named steps or a
@@ -119,40 +117,40 @@ cleaning is off: starts the clean.`,
 			Example: `  burnish clean --state error --host h1 --dry-run
   burnish clean h1_0000:01:00.0 --wait
   burnish clean node1 --steps bios_apply --arg BootMode=Uefi`}}
-	VerbAbort = Verb{Name: "abort", About: "stop the running clean; the device goes to state error", Input: ReasonInput{}, DryRun: true,
+	VerbAbort = Verb{Name: "abort", About: "stop the running clean; the device goes to state error", Input: ReasonInput{},
 		Command: Command{Does: "abort", Done: "abort requested", Use: "NAME…", Reason: keptWithClean, Many: true,
 			Example: "  burnish abort h1_0000:01:00.0"}}
-	VerbReleaseHold = Verb{Name: "release-hold", About: "go on with a clean that its runbook holds", Input: ReasonInput{}, May: Erases, DryRun: true,
+	VerbReleaseHold = Verb{Name: "release-hold", About: "go on with a clean that its runbook holds", Input: ReasonInput{}, May: Erases,
 		Command: Command{Does: "release", Done: "released", Use: "NAME…", Reason: "what was done; kept with the clean", Many: true,
 			Example: `  burnish release-hold node1 --reason "asset tag set"`}}
-	VerbManage = Verb{Name: "manage", About: "take a device out of the offer", Input: TenantInput{}, May: EndsBinding, DryRun: true,
+	VerbManage = Verb{Name: "manage", About: "take a device out of the offer", Input: TenantInput{}, May: EndsBinding,
 		Command: Command{Does: "manage", Done: "taken out of the offer", Use: "NAME…", Reason: keptWithDevice, Many: true,
 			Example: "  burnish manage h1_0000:01:00.0"}}
-	VerbMaintain = Verb{Name: "maintain", About: "put a device on hold for new tenants, or release it", Input: MaintenanceInput{}, DryRun: true,
+	VerbMaintain = Verb{Name: "maintain", About: "put a device on hold for new tenants, or release it", Input: MaintenanceInput{},
 		HTTP: HTTP{Path: "maintenance"},
 		Command: Command{Does: "hold", Done: "on hold", Use: "NAME… --reason R", Form: "NAME… --off", Reason: "why it is put on hold", Many: true,
 			Example: `  burnish maintain --host h1 --reason "kernel upgrade" --yes`}}
-	VerbLabel = Verb{Name: "label", About: "change the labels of devices", Input: LabelInput{}, DryRun: true,
+	VerbLabel = Verb{Name: "label", About: "change the labels of devices", Input: LabelInput{},
 		Command: Command{Does: "label", Done: "labeled", Use: "NAME… KEY=VALUE… KEY-…", Reason: keptWithDevice, Many: true,
 			Long: `KEY=VALUE sets a label, and KEY- removes it. Keys and values have at most 63 letters, digits
 and - _ . , and a device has at most 16 labels. They select devices by --label, and decide
 nothing.`,
 			Example: `  burnish label h1_0000:01:00.0 rack=a1 tier=gold
   burnish label --host h1 rack=a2 tier- --overwrite`}}
-	VerbRetire = Verb{Name: "retire", About: "take a device out of service; it stays permanently reserved", Input: RetireInput{}, May: EndsBinding | Retires, DryRun: true,
+	VerbRetire = Verb{Name: "retire", About: "take a device out of service; it stays permanently reserved", Input: RetireInput{}, May: EndsBinding | Retires,
 		Command: Command{Does: "retire", Done: "retired", Use: "NAME… --reason R", Reason: keptWithDevice, Many: true,
 			MustSay: "a retired device stays permanently reserved",
 			Example: `  burnish retire h1_0000:01:00.0 --reason "worn out"`}}
-	VerbForget = Verb{Name: "forget", About: "delete a retired device's record", Input: TenantInput{}, May: EndsBinding | Retires, DryRun: true,
+	VerbForget = Verb{Name: "forget", About: "delete a retired device's record", Input: TenantInput{}, May: EndsBinding | Retires,
 		Command: Command{Does: "forget", Done: "forgotten", Use: "NAME", Reason: keptWithDevice,
 			Long:    "Its history goes with it. The hardware can then be enrolled again, as a new device.",
 			Example: "  burnish forget h1_0000:01:00.0"}}
-	VerbReplace = Verb{Name: "replace", About: "accept new hardware in the device's slot", Input: ReplaceInput{}, May: Erases | EndsBinding, DryRun: true,
+	VerbReplace = Verb{Name: "replace", About: "accept new hardware in the device's slot", Input: ReplaceInput{}, May: Erases | EndsBinding,
 		Command: Command{Does: "replace", Done: "replaced", Use: "NAME", Reason: keptWithDevice,
 			Long: `The hardware that is in the slot now becomes the device's next unit. It is dirty, and
 the device's history is kept. Allowed in state error, manageable or retired.`,
 			Example: "  burnish replace h1_0000:01:00.0 --provide"}}
-	VerbMove = Verb{Name: "move", About: "record that the hardware is now in another slot", Input: MoveInput{}, May: EndsBinding, DryRun: true,
+	VerbMove = Verb{Name: "move", About: "record that the hardware is now in another slot", Input: MoveInput{}, May: EndsBinding,
 		Command: Command{Does: "move", Done: "moved", Use: "OLD NEW", Reason: keptWithDevice,
 			Long: `The state and the history are kept under the name NEW, and OLD ends. The device is dirty.
 The host must find the same serial in the new slot. Allowed in state error or manageable. A
@@ -161,14 +159,14 @@ flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both
 
 	// VerbPower: only a driver with power control can.
 	VerbPower = Verb{Name: "power", About: "switch a device on or off, or reset it", Input: PowerInput{},
-		Command: Command{Done: "done", Use: "NAME on|off|reset", Reason: keptWithDevice,
+		Command: Command{Does: "power", Done: "done", Use: "NAME on|off|reset", Reason: keptWithDevice,
 			Long: `Refused while the device is cleaned. on and off may be repeated; a reset is sent at most
 once: where its outcome is not known, the answer says so.`,
 			Example: "  burnish power node1 off"}}
 	// VerbOverride offers a device in state error without a clean; the API signs its input (D2).
 	VerbOverride = Verb{Name: "override", About: "offer a device in state error without a clean", Input: OverrideInput{},
 		HTTP: HTTP{Since: 1},
-		Command: Command{Done: "overridden", Use: "NAME --reason R [--expires DURATION]", Form: "NAME --approve ID", Reason: "why the device is needed without a clean",
+		Command: Command{Does: "override", Done: "overridden", Use: "NAME --reason R [--expires DURATION]", Form: "NAME --approve ID", Reason: "why the device is needed without a clean",
 			Long: `One person requests it, and another one approves it before it expires; then the device
 becomes available, marked as not sanitized until its next full clean. Both go through the
 HTTP API (--api), which knows who asks. It is off unless BURNISH_API_KEY is set for the

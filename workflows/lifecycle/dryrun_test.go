@@ -172,7 +172,7 @@ func TestADryRunLeavesNoEvent(t *testing.T) {
 	}
 	require.Equal(t, []int{upserts, memos}, []int{w.upserts, w.memos})
 	require.Equal(t, before, w.state())
-	require.Equal(t, device.CodeInvalid, w.dry("bind", contract.BindInput{}).Refusal.Fault.Code)
+	require.Equal(t, device.CodeInvalid, w.dry("polish", contract.ReasonInput{}).Refusal.Fault.Code)
 	require.Equal(t, device.CodeInvalid, w.dry(contract.VerbRetire.Update(), []string{"no input"}).Refusal.Fault.Code)
 }
 

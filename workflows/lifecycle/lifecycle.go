@@ -84,7 +84,7 @@ func (l *Lifecycle) begin(root workflow.Context, in contract.DeviceInput) (*run,
 	switch {
 	case in.State == nil:
 	case r.published.started():
-		show(ctx, in.State) // what the last run showed ended with it
+		show(ctx, r.device) // what the last run showed ended with it
 	default:
 		r.device.Publish = true // moved: this state was begun under another name
 	}

@@ -30,11 +30,12 @@ func (r *run) publish(ctx workflow.Context) {
 		if d.StepShownAt.IsZero() || d.StepShown != d.Seq {
 			d.StepShownAt, d.StepShown = workflow.Now(ctx).Add(stepShownAfter), d.Seq
 		}
-		show(ctx, d.DeviceState)
+		show(ctx, d)
 		return
 	}
 	d.StepLasts, d.StepShownAt = false, time.Time{}
 	r.published.publish(ctx, d.DeviceState)
+	show(ctx, d)
 }
 
 // publisher writes to the server what listings and the Web UI show of a device. It writes
@@ -61,7 +62,7 @@ func resumePublisher(ctx workflow.Context, s *contract.DeviceState) publisher {
 // started says that this run or an earlier one has published something.
 func (p *publisher) started() bool { return *p != publisher{} }
 
-// publish writes search attributes and memo if they changed, and the details always. A
+// publish writes search attributes and memo if they changed. A
 // device that is not enrolled is not published.
 func (p *publisher) publish(ctx workflow.Context, s *contract.DeviceState) {
 	if !s.Enrolled {
@@ -86,7 +87,6 @@ func (p *publisher) publish(ctx workflow.Context, s *contract.DeviceState) {
 			p.memo, p.numbers = digest, numbers
 		}
 	}
-	show(ctx, s)
 }
 
 // onlyStepChanged says that nothing but the step of a running clean differs from what is
@@ -101,8 +101,10 @@ func (p *publisher) onlyStepChanged(ctx workflow.Context, s *contract.DeviceStat
 }
 
 // show sets the details that the Web UI shows of this run. It leaves no event.
-func show(ctx workflow.Context, s *contract.DeviceState) {
-	workflow.SetCurrentDetails(ctx, core.Details(s))
+func show(ctx workflow.Context, d *core.State) {
+	if d.Enrolled {
+		workflow.SetCurrentDetails(ctx, core.Details(d))
+	}
 }
 
 func digestOf(ctx workflow.Context, m contract.StatusMemo) [sha256.Size]byte {

@@ -29,7 +29,9 @@ func (r *run) register(ctx workflow.Context) error {
 			workflow.QueryHandlerOptions{Description: "What a clean would do"}),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDryRun,
 			//workflowcheck:ignore it is shown, and decides nothing
-			func(in contract.DryRunInput) (contract.DryRun, error) { return r.device.DryRun(in, r.asIs(ctx)), nil },
+			func(in contract.DryRunInput) (contract.DryRun, error) {
+				return r.device.DryRun(in, workflow.Now(ctx), r.asIs(ctx)), nil
+			},
 			workflow.QueryHandlerOptions{Description: "What an update would do"}),
 	)...)
 }

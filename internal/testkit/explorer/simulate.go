@@ -1,10 +1,13 @@
 package explorer
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 
 	"burnish/internal/device"
+	"burnish/internal/lifecycle"
+	"burnish/workflows/contract"
 )
 
 // Simulation is a device that lives on: turnover after turnover, with faults at random.
@@ -46,8 +49,52 @@ func (s Simulation) Run() (moves int, found *Found) {
 			w.idle = 0
 		}
 		e.renew(w)
+		if moves%lookAhead == 0 && !e.looksAhead(w) {
+			return moves, &Found{Broken: "a dry run, or a refusal, has changed the device", Story: append(story, e.describe(w))}
+		}
 	}
 	return moves, nil
+}
+
+// lookAhead is how many moves come between two looks at what everybody could ask for.
+const lookAhead = 3000
+
+// asks are what everybody could ask for.
+var asks = []struct {
+	verb contract.Verb
+	in   contract.Input
+}{
+	{contract.VerbBind, contract.BindInput{Instance: "third", Request: "third1"}},
+	{contract.VerbUnbind, contract.UnbindInput{Instance: first.String()}},
+	{contract.VerbRebuild, contract.UnbindInput{Instance: "third"}},
+	{contract.VerbProvide, contract.ReasonInput{}}, {contract.VerbAbort, contract.ReasonInput{}},
+	{contract.VerbClean, contract.CleanInput{}}, {contract.VerbClean, contract.CleanInput{Steps: []string{verify}}},
+	{contract.VerbManage, contract.TenantInput{}}, {contract.VerbForget, contract.TenantInput{}},
+	{contract.VerbMaintain, contract.MaintenanceInput{}}, {contract.VerbMaintain, contract.MaintenanceInput{Off: true}},
+	{contract.VerbRetire, contract.RetireInput{}}, {contract.VerbRetire, contract.RetireInput{Lost: true}},
+	{contract.VerbRetire, contract.RetireInput{Instance: second.String()}}, {contract.VerbReplace, contract.ReplaceInput{}},
+	{contract.VerbMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}}},
+}
+
+// looksAhead asks what each request would do, and for the words of its refusal, wherever the device is. It says whether
+// the device is as before.
+func (e *explorer) looksAhead(w *world) bool {
+	if w.d == nil {
+		return true
+	}
+	t, before := turn{e, w}, e.key(w)
+	for _, ask := range asks {
+		text, err := json.Marshal(ask.in)
+		if err != nil {
+			return false
+		}
+		would := w.d.DryRun(contract.DryRunInput{Update: ask.verb.Update(), Input: text}, w.now, settings{t})
+		refused := w.d.Arrives(lifecycle.Asked{ID: "ahead", Verb: ask.verb, In: ask.in}, settings{t})
+		if r, _ := contract.RefusalOf(refused); refused != nil && (would.Refusal == nil || r.Fault.Remedy == "") {
+			return false // a refusal is the dry run's too, and has a remedy
+		}
+	}
+	return e.key(w) == before
 }
 
 // refill gives what one move may take of the bounds.

@@ -104,7 +104,7 @@ func (t turn) asks(v contract.Verb, in contract.Input) bool {
 	}
 	t.w.ids++
 	asked := lifecycle.Asked{ID: "u" + string(rune('A'+t.w.ids)), Verb: v, In: in}
-	if t.w.d.Arrives(asked, settings{t}) != nil {
+	if t.w.d.Refuses(asked, settings{t}) {
 		return false
 	}
 	if off, _ := in.(contract.MaintenanceInput); off.Off || v.Name == contract.VerbProvide.Name {

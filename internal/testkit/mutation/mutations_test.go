@@ -396,14 +396,17 @@ var mutations = []mutation{
 	{
 		rule: "F31", name: "a binding is not ended without its instance",
 		file: "internal/lifecycle/operations.go",
-		old:  `if err := d.nameTenant(contract.VerbRetire.Update(), in.Instance); err != nil {`,
-		new:  `if err := d.nameTenant(contract.VerbRetire.Update(), in.Instance); false {`,
-		pkg:  "./workflows/lifecycle", test: "TestRetireNamesTheTenant",
+		old: `if err := d.nameTenant(in.Instance); err != nil {
+		return err
+	}
+	if in.Lost {`,
+		new: `if in.Lost {`,
+		pkg: "./workflows/lifecycle", test: "TestRetireNamesTheTenant",
 	},
 	{
 		rule: "F31", name: "manage and retire ask whom the inventory records",
 		file: "internal/lifecycle/operations.go",
-		old:  `		err = d.nameInstance(j.Verb.Update(), j.Named, has)`,
+		old:  `		err = nameInstance(namedIn(j.In), has)`,
 		new:  `		_ = has`,
 		pkg:  "./workflows/lifecycle", test: "TestManageAndRetireNameTheRecordedTenant",
 	},
@@ -510,7 +513,7 @@ var mutations = []mutation{
 		file: "internal/lifecycle/binding.go",
 		old:  `{ return d.ownedByBurnish() && !d.seenLately() }`,
 		new:  `{ return false }`,
-		pkg:  "./workflows/lifecycle", test: "TestOtherHardwareIsNotBound",
+		pkg:  "./internal/lifecycle", test: "TestOtherHardwareIsNotBound",
 	},
 	{
 		rule: "F39", name: "offered devices are compared",
