@@ -153,7 +153,7 @@ type secureBoot struct {
 
 // getSecureBoot reads it; nil: the BMC shows none.
 func (h *handle) getSecureBoot(ctx context.Context) (*system, *secureBoot, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.known(ctx)
 	if err != nil || s.SecureBoot == "" {
 		return s, nil, err
 	}
