@@ -66,6 +66,15 @@ func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
 	return s, h.addRegistry(ctx, s)
 }
 
+// readBIOSShown reads the BIOS; nil: the BMC shows none.
+func (h *handle) readBIOSShown(ctx context.Context) (*biosState, error) {
+	s, err := h.readBIOS(ctx)
+	if f, is := device.AsFault(err); is && f.Code == device.CodeCommandRefused || refusedRead(err) {
+		return nil, nil
+	}
+	return s, err
+}
+
 // readBIOSAfter reads the BIOS after the BMC's tasks, without its registry.
 func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, error) {
 	system, err := h.known(ctx)

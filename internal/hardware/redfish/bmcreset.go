@@ -269,7 +269,7 @@ func (r *bmcResetter) restarts(ctx context.Context, within time.Duration) (resta
 		_, open := r.h.bmc.ownSession()
 		restarted = err == nil && (now.LastResetTime != r.rec.Before || r.rec.Before == "" && open != r.session)
 		return restarted, "waits for the BMC to come back with its defaults", err
-	}, func() error { return nil })
+	}, nil)
 	return restarted, err
 }
 

@@ -157,7 +157,7 @@ func (h *handle) becomes(ctx context.Context, run hardware.StepRun, want redfish
 		s, err := h.readSystem(ctx, h.system)
 		is = err == nil && s.PowerState == want
 		return is, "waits until the server is " + powerWord(want), err
-	}, func() error { return nil })
+	}, nil)
 	return is, err
 }
 
@@ -285,9 +285,9 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 	return "", nil
 }
 
-// ignoreRefusal drops an answer that says no. In POST, a BMC does not know its drives.
+// ignoreRefusal drops the refusal of a read. In POST, a BMC does not know its drives.
 func ignoreRefusal(err error) error {
-	if r, ok := asRefusal(err); ok && r.Status >= 400 && r.Status < 500 {
+	if refusedRead(err) {
 		return nil
 	}
 	return err

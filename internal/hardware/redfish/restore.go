@@ -286,7 +286,7 @@ func (r *restorer) sendPatiently(ctx context.Context, way []request, own bool) (
 			_, _, err = r.h.takeBack(ctx, r.run)
 		}
 		return false, "asks again: " + hardware.OneLine(refusedWith.Error()), err
-	}, func() error { return nil })
+	}, nil)
 	return refusedWith, err
 }
 

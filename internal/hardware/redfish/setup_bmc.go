@@ -77,10 +77,7 @@ type account struct {
 func (h *handle) eachAccount(ctx context.Context, use func(path string, a *account)) (shown bool, err error) {
 	var service struct{ Accounts link }
 	if err := h.get(ctx, "/redfish/v1/AccountService", &service); err != nil || service.Accounts == "" {
-		if refusedRead(err) {
-			err = nil
-		}
-		return false, err
+		return false, ignoreRefusal(err)
 	}
 	return true, eachMember(ctx, h, service.Accounts, func(path string, a *account) {
 		if a.UserName != "" {
@@ -156,10 +153,7 @@ func (h *handle) readKeys(ctx context.Context) (reading, error) {
 func (h *handle) readSubscriptions(ctx context.Context) (reading, error) {
 	var service struct{ Subscriptions link }
 	if err := h.get(ctx, "/redfish/v1/EventService", &service); err != nil || service.Subscriptions == "" {
-		if refusedRead(err) {
-			err = nil
-		}
-		return reading{}, err
+		return reading{}, ignoreRefusal(err)
 	}
 	type subscription struct {
 		Destination string `bmc:"optional"`
@@ -335,10 +329,7 @@ func (h *handle) readSessions(ctx context.Context) (reading, error) {
 	collection, own := h.bmc.ownSession()
 	members, err := h.members(ctx, collection)
 	if err != nil {
-		if refusedRead(err) {
-			err = nil
-		}
-		return reading{}, err
+		return reading{}, ignoreRefusal(err)
 	}
 	all := newEntries()
 	for _, path := range paths(members) {
@@ -363,11 +354,8 @@ func (h *handle) readCertificates(context.Context) (reading, error) {
 
 // readPasswords reads which BIOS passwords are set, where the BIOS has attributes that say so.
 func (h *handle) readPasswords(ctx context.Context) (reading, error) {
-	state, err := h.readBIOS(ctx)
-	if err != nil {
-		if _, is := device.AsFault(err); is || refusedRead(err) {
-			err = nil
-		}
+	state, err := h.readBIOSShown(ctx)
+	if err != nil || state == nil {
 		return reading{}, err
 	}
 	all := newEntries()

@@ -159,10 +159,7 @@ func (h *handle) getSecureBoot(ctx context.Context) (*system, *secureBoot, error
 	}
 	is := &secureBoot{}
 	if err := h.get(ctx, string(s.SecureBoot), is); err != nil {
-		if refusedRead(err) {
-			err = nil
-		}
-		return s, nil, err
+		return s, nil, ignoreRefusal(err)
 	}
 	return s, is, nil
 }
