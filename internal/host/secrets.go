@@ -28,10 +28,13 @@ import (
 //	  password: "…"
 //	  ca: /etc/burnish/bmc-ca.pem   # or the PEM itself
 //	  insecure: false
+//	  first_password: "…"           # that of the user after the BMC was reset to its defaults
 //
 // The file and its directory have the owner of host.yaml, and only that owner may read it.
 type Secret struct {
 	Username, Password string
+	// FirstPassword is the one that the user has after the BMC was reset to its defaults; "": unknown.
+	FirstPassword string
 	// CA is the PEM of the certificates that the BMC's is checked with; "": the host's own.
 	CA string
 	// Insecure: the BMC's certificate is not checked.
@@ -207,7 +210,7 @@ func lineOf(problem string) string {
 // SecretsReader reads a file with secrets.
 type SecretsReader struct{ yamlfile.Reader }
 
-var secretKeys = []string{"username", "password", "ca", "insecure"}
+var secretKeys = []string{"username", "password", "ca", "insecure", "first_password"}
 
 // Secret reads the keys of a secret, and gives every other one in more to its reader.
 func (r *SecretsReader) Secret(node yamlfile.Node, what string,
@@ -221,6 +224,8 @@ func (r *SecretsReader) Secret(node yamlfile.Node, what string,
 			s.Username = r.Text(value, "username of "+what)
 		case "password":
 			s.Password = r.Text(value, "password of "+what)
+		case "first_password":
+			s.FirstPassword = r.Text(value, "first_password of "+what)
 		case "ca":
 			s.CA = r.Scalar(value, "ca of "+what)
 			if s.CA != "" && !strings.Contains(s.CA, pemBegins) && !strings.HasPrefix(s.CA, "/") {

@@ -23,6 +23,7 @@ func All() List {
 		BIOSApply(),
 		BMCRestore(),
 		VerifyProperties(),
+		BMCReset(),
 		PCIReset(),
 	}
 }

@@ -46,6 +46,7 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 		{"bios_apply", "bios", clean.Restore, 35},
 		{"bmc_restore", "management", clean.Restore, 32},
 		{"verify_properties", "management", clean.Restore, 30},
+		{"bmc_reset", "management", clean.Restore, 0},
 		{"pci_reset", "power", clean.Restore, 0},
 	}
 	var got []row

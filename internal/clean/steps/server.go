@@ -95,6 +95,19 @@ func TPMClear() Step { return restore("tpm_clear", "bios", 36) }
 // subscriptions, media; and sets its interfaces and protocols as they were enrolled.
 func BMCRestore() Step { return restore("bmc_restore", "management", 32) }
 
+// BMCReset sets the server's BMC back to its defaults. It is off until it has a priority; bmc_restore after it
+// sets what it has changed as it was enrolled. A cancel does not interrupt it.
+func BMCReset() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "bmc_reset", Interface: "management", Phase: clean.Restore, Priority: 0, Version: 1,
+			Applies: supportedByDriver("bmc_reset"), Timeout: firmwareBudget,
+		},
+		Writes: true,
+		Run:    driverStep("bmc_reset"),
+	}
+}
+
 // restore is a step that brings a server back to how it was set up when it was enrolled, or to the golden
 // profile of the policy.
 func restore(name, iface string, priority float64) Step {

@@ -54,7 +54,33 @@ func (s *biosState) pending() attributes {
 
 // readBIOS reads the state of the BIOS.
 func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
-	system, err := h.readSystem(ctx, h.system)
+	// The jobs first: one that ends after this has its result in what is read next.
+	all, err := h.tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.readBIOSAfter(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	return s, h.addRegistry(ctx, s)
+}
+
+// readBIOSShown reads the BIOS; nil: the BMC shows none.
+func (h *handle) readBIOSShown(ctx context.Context) (*biosState, error) {
+	s, err := h.readBIOS(ctx)
+	if f, is := device.AsFault(err); is && f.Code == device.CodeCommandRefused || refusedRead(err) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// readBIOSAfter reads the BIOS after the BMC's tasks, without its registry.
+func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, error) {
+	system, err := h.known(ctx)
+	if err == nil && system.Bios == "" {
+		system, err = h.readSystem(ctx, h.system)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +88,6 @@ func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
 	if s.path == "" {
 		return nil, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, or disable the step",
 			"the BMC shows no BIOS of %s", h.system)
-	}
-	// The jobs first: one that ends after this has its result in what is read next.
-	all, err := h.tasks(ctx)
-	if err != nil {
-		return nil, err
 	}
 	s.jobs = slices.DeleteFunc(all, func(t *task) bool { return !t.changesBIOS() || t.isAnothers(h.system) })
 	if err := h.get(ctx, s.path, &s.bios); err != nil {
@@ -77,8 +98,13 @@ func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
 			return nil, err
 		}
 	}
+	return s, nil
+}
+
+// addRegistry reads the registry of the BIOS.
+func (h *handle) addRegistry(ctx context.Context, s *biosState) (err error) {
 	s.registry, err = h.readRegistry(ctx, s.bios.AttributeRegistry)
-	return s, err
+	return err
 }
 
 // readRegistry reads the attribute registry of this name; nil where the BMC has none. It is large, and

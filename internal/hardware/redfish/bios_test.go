@@ -150,9 +150,11 @@ func TestBIOSResetSaysWhatItHasCompared(t *testing.T) {
 		option redfishsim.Option
 		note   string
 	}{
-		"attributes":    {redfishsim.ILO, func(*redfishsim.Config, *redfishsim.State) {}, "8 of 10 attributes compared"},
-		"no attributes": {redfishsim.OpenBMC, func(*redfishsim.Config, *redfishsim.State) {}, "shows no BIOS attributes, so there is nothing to verify"},
-		"no registry":   {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoRegistry = true }, "no attribute registry, so there is nothing to verify"},
+		"attributes": {redfishsim.ILO, func(*redfishsim.Config, *redfishsim.State) {}, "8 of 10 attributes compared"},
+		"no attributes": {redfishsim.OpenBMC, func(*redfishsim.Config, *redfishsim.State) {},
+			"shows no BIOS attributes, so there is nothing to verify"},
+		"no registry": {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoRegistry = true },
+			"no attribute registry, so there is nothing to verify"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// POST ends when the step says that it waits for that.
@@ -177,8 +179,14 @@ func TestBIOSWaitsWhereTheEndOfPOSTIsNotShown(t *testing.T) {
 		p      redfishsim.Personality
 		option redfishsim.Option
 	}{
-		"nothing is shown": {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoBootProgress = true }},
-		"it stays None":    {redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoneBootProgress = true }},
+		"nothing is shown": {redfishsim.Supermicro, func(c *redfishsim.Config,
+			_ *redfishsim.State) {
+			c.NoBootProgress = true
+		}},
+		"it stays None": {redfishsim.OpenBMC, func(c *redfishsim.Config,
+			_ *redfishsim.State) {
+			c.NoneBootProgress = true
+		}},
 		"it stays None, and when it was reset": {redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
 			c.NoneBootProgress, c.NoLastResetTime = true, true
 		}},

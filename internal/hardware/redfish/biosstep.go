@@ -107,10 +107,15 @@ func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 		if err := b.h.endPOST(ctx, b.run); err != nil {
 			return false, "", err
 		}
-		if _, err := b.h.takeBack(ctx, b.run); err != nil {
+		if _, b.state, err = b.h.takeBack(ctx, b.run); err != nil {
 			return false, "", err
 		}
-		if b.state, err = b.h.readBIOS(ctx); err != nil {
+		if b.state == nil { // there is none to see: the reading says why
+			b.state, err = b.h.readBIOS(ctx)
+		} else {
+			err = b.h.addRegistry(ctx, b.state)
+		}
+		if err != nil {
 			return false, "", err
 		}
 		r, err := b.ask(b.state)
@@ -143,6 +148,9 @@ func (h *handle) endPOST(ctx context.Context, run hardware.StepRun) error {
 	s, err := h.readOnceSettled(ctx, run)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
+	}
+	if ended, known := s.postEnded(); ended && known {
+		return nil
 	}
 	return h.waitForPOST(ctx, run, postWait{})
 }
@@ -183,12 +191,12 @@ func (h *handle) restartFrom(ctx context.Context, run hardware.StepRun, stage *b
 }
 
 // awaitBIOSJobs waits until no BIOS job is left: before, some BMCs show what is pending as if it were in
-// force.
-func (h *handle) awaitBIOSJobs(ctx context.Context, run hardware.StepRun) error {
+// force. It gives the tasks that are left.
+func (h *handle) awaitBIOSJobs(ctx context.Context, run hardware.StepRun) (all []*task, err error) {
 	h.percent = 80
 	var job *task
-	return h.until(ctx, run, h.driver.timing.post, func() (done bool, doing string, err error) {
-		all, err := h.tasks(ctx)
+	err = h.until(ctx, run, h.driver.timing.post, func() (done bool, doing string, err error) {
+		all, err = h.tasks(ctx)
 		i := slices.IndexFunc(all, func(t *task) bool { return t.changesBIOS() && !t.isAnothers(h.system) })
 		if err != nil || i < 0 {
 			return err == nil, "", err
@@ -199,15 +207,20 @@ func (h *handle) awaitBIOSJobs(ctx context.Context, run hardware.StepRun) error 
 		return hardware.Refused(device.CodeBIOSJobWaiting, "see the job on the BMC; clean the server again when it has ended",
 			"the server has started, and a BIOS job has not ended: %s", job)
 	})
+	return all, err
 }
 
 // readBack compares what is in force once no BIOS job is left. A failure of our own task that can be read in
 // the BIOS is no error by itself.
 func (b *biosStep) readBack(ctx context.Context) (err error) {
-	if err := b.h.awaitBIOSJobs(ctx, b.run); err != nil {
+	tasks, err := b.h.awaitBIOSJobs(ctx, b.run)
+	if err != nil {
 		return err
 	}
-	if b.state, err = b.h.readBIOS(ctx); err != nil {
+	if b.state, err = b.h.readBIOSAfter(ctx, tasks); err == nil {
+		err = b.h.addRegistry(ctx, b.state)
+	}
+	if err != nil {
 		return err
 	}
 	b.rec.Work.doing = "change of the BIOS"

@@ -109,7 +109,8 @@ func (a *registryAttribute) defaultValue() (any, bool) {
 
 // uniqueName are names of attributes that are different on each server and that a reset of
 // the BIOS keeps, though some registries do not say so.
-var uniqueName = regexp.MustCompile(`(?i)(serial_?n(umber|o|um)|asset_?tag|service_?tag|uuid|mac_?addr)|^(sys(tem)?)?(date|time)$`)
+var uniqueName = regexp.MustCompile(`(?i)(serial_?n(umber|o|um)|asset_?tag|service_?tag|uuid|mac_?addr)|` +
+	`^(sys(tem)?)?(date|time)$`)
 
 // isSetting: the attribute is one that can be set and read, and that is not the server's own:
 // no serial, asset tag, date or password.

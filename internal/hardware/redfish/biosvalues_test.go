@@ -8,7 +8,8 @@ import (
 )
 
 const testRegistry = `{"RegistryEntries": {"Attributes": [
-	{"AttributeName": "Mode", "Type": "Enumeration", "DefaultValue": "Uefi", "ReadOnly": false, "Value": [{"ValueName": "Uefi"}, {"ValueName": "Bios"}]},
+	{"AttributeName": "Mode", "Type": "Enumeration", "DefaultValue": "Uefi", "ReadOnly": false,
+		"Value": [{"ValueName": "Uefi"}, {"ValueName": "Bios"}]},
 	{"AttributeName": "Delay", "Type": "Integer", "DefaultValue": "60", "LowerBound": 10, "UpperBound": "240"},
 	{"AttributeName": "Free", "Type": "Integer", "DefaultValue": 5, "LowerBound": 0, "UpperBound": 0},
 	{"AttributeName": "Quiet", "Type": "Boolean", "DefaultValue": true},
@@ -23,8 +24,10 @@ const testRegistry = `{"RegistryEntries": {"Attributes": [
 	{"AttributeName": "NoDefault", "Type": "String", "DefaultValue": null}, null
 ]}}`
 
-const testAttributes = `{"Mode": "Bios", "Delay": 60, "Free": 5.0, "Quiet": "True", "Title": "x", "Version": "2", "Once": "2", "Owner": "me",
-	"ServerAssetTag": "4", "SystemDate": "today", "TimeZone": "UTC", "NoDefault": "y", "Unknown": 1, "Nothing": null, "List": ["a"]}`
+const testAttributes = `{"Mode": "Bios", "Delay": 60, "Free": 5.0, "Quiet": "True", "Title": "x", "Version": "2",
+  "Once": "2", "Owner": "me",
+	"ServerAssetTag": "4", "SystemDate": "today", "TimeZone": "UTC", "NoDefault": "y", "Unknown": 1, "Nothing": null,
+		"List": ["a"]}`
 
 func parseBIOS(t *testing.T) (attributes, registry) {
 	t.Helper()

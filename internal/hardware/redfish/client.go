@@ -187,6 +187,9 @@ func (h *handle) exchange(ctx context.Context, r request) (answer, error) {
 	h.requests++
 	got, basic, err := h.bmc.inTurn(ctx, r)
 	h.basic = h.basic || basic
+	if err != nil && mayPass(err) {
+		h.away++
+	}
 	if got.certificate != "" {
 		h.certificate = got.certificate
 	}

@@ -227,10 +227,12 @@ func TestTheServerIsNotRestartedForASettingThatIsRefused(t *testing.T) {
 	for name, body := range map[string]string{
 		"at the attribute": `{"BootMode@Message.ExtendedInfo":
 			[{"MessageId": "Base.1.19.PropertyValueTypeError", "MessageSeverity": "Warning", "Message": "why not"}]}`,
-		"below the attributes": `{"Attributes": {"BootMode@Message.ExtendedInfo": [{"MessageId": "Base.1.19.Odd", "Message": "why not"}]}}`,
+		"below the attributes": `{"Attributes": {"BootMode@Message.ExtendedInfo": [` +
+			`{"MessageId": "Base.1.19.Odd", "Message": "why not"}]}}`,
 		"in the error": `{"error": {"code": "Base.1.8.GeneralError",
 			"Boot@Message.ExtendedInfo": [{"MessageId": "Base.1.10.PropertyUnknown", "Message": "why not"}]}}`,
-		"one that is no list": `{"Attributes@Message.ExtendedInfo": {"MessageId": "X.PropertyNotWritable", "Message": "why not"}}`,
+		"one that is no list": `{"Attributes@Message.ExtendedInfo": ` +
+			`{"MessageId": "X.PropertyNotWritable", "Message": "why not"}}`,
 		"among others": `{"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success", "Severity": "OK"}],
 			"Attributes@Message.ExtendedInfo": [{"MessageId": "X.PropertyNotWritable", "Message": "why not"}]}`,
 		"a warning, never seen": `{"@Message.ExtendedInfo":
@@ -258,10 +260,13 @@ func TestAMessageOfASuccessIsNoRefusal(t *testing.T) {
 			"@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.SystemResetRequired"}]}}`,
 		"Dell": `{"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.8.SYS413",
 			"Message": "The operation successfully completed.", "Severity": "Informational"}]}`,
-		"Supermicro":     `{"Success": {"code": "Base.v1_4_0.Success", "Message": "Successfully Completed Request."}}`,
-		"two severities": `{"@Message.ExtendedInfo": [{"MessageId": "X.1.0.Done", "Severity": "OK", "MessageSeverity": "OK"}]}`,
-		"a warning":      `{"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.ResetRequired", "MessageSeverity": "Warning"}]}`,
-		"at a property": `{"Attributes@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success", "Message": "done", "Severity": "OK"},
+		"Supermicro": `{"Success": {"code": "Base.v1_4_0.Success", "Message": "Successfully Completed Request."}}`,
+		"two severities": `{"@Message.ExtendedInfo": [` +
+			`{"MessageId": "X.1.0.Done", "Severity": "OK", "MessageSeverity": "OK"}]}`,
+		"a warning": `{"@Message.ExtendedInfo": [` +
+			`{"MessageId": "Base.1.8.ResetRequired", "MessageSeverity": "Warning"}]}`,
+		"at a property": `{"Attributes@Message.ExtendedInfo": [` +
+			`{"MessageId": "Base.1.8.Success", "Message": "done", "Severity": "OK"},
 			{"MessageId": "X.1.0.SystemRebootRequired", "Severity": "Warning"}]}`,
 		"no words": ``,
 	} {

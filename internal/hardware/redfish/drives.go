@@ -44,7 +44,7 @@ type resourceStatus struct {
 	Health string
 }
 
-// unreadable makes a state of it that is none of the good ones.
+// unreadable makes a state of it that is not one of the good ones.
 func (s *resourceStatus) unreadable(words string) { s.State = words }
 
 type driveOperation struct {

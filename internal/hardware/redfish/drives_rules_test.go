@@ -21,14 +21,20 @@ func TestNothingIsErasedBeforeEveryDriveCanBe(t *testing.T) {
 		want   device.Code
 		names  string
 	}{
-		"one missing":      {func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = true }, device.CodeDrivesChanged, "missing drive S6CKNT0W700002"},
-		"one extra":        {func(s *redfishsim.State) { s.Storages[1].Drives = append(s.Storages[1].Drives, extraDrive()) }, device.CodeDrivesChanged, "extra drive EXTRA1"},
-		"one exchanged":    {func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "OTHER1" }, device.CodeDrivesChanged, "missing drive S6CKNT0W700001; extra drive OTHER1"},
-		"one not erasable": {func(s *redfishsim.State) { s.Storages[2].Drives[1].NotErasable = true }, device.CodeDriveNotErasable, "PHYH0420003X480C"},
+		"one missing": {func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = true }, device.CodeDrivesChanged,
+			"missing drive S6CKNT0W700002"},
+		"one extra": {func(s *redfishsim.State) {
+			s.Storages[1].Drives = append(s.Storages[1].Drives, extraDrive())
+		}, device.CodeDrivesChanged, "extra drive EXTRA1"},
+		"one exchanged": {func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "OTHER1" },
+			device.CodeDrivesChanged, "missing drive S6CKNT0W700001; extra drive OTHER1"},
+		"one not erasable": {func(s *redfishsim.State) { s.Storages[2].Drives[1].NotErasable = true },
+			device.CodeDriveNotErasable, "PHYH0420003X480C"},
 		"in a volume": {func(s *redfishsim.State) {
 			s.Storages[0].Volumes = []redfishsim.Volume{{ID: "1", Drives: []string{"Disk.0", "Disk.1"}}}
 		}, device.CodeDriveNotErasable, "S6CKNT0W700001"},
-		"only unknown ways": {func(s *redfishsim.State) { s.Storages[1].Drives[0].Sanitizations = []string{"Shred"} }, device.CodeDriveNotErasable, "only Shred"},
+		"only unknown ways": {func(s *redfishsim.State) { s.Storages[1].Drives[0].Sanitizations = []string{"Shred"} },
+			device.CodeDriveNotErasable, "only Shred"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {
@@ -238,16 +244,10 @@ func (s *stepper) requireNothingForAnother(step string, args any, number int) {
 	s.t.Helper()
 	at, writes := s.bmc.Count()+number-1, atomic.Int64{}
 	writes.Store(-1)
-	s.bmc.Inject(redfishsim.Fault{Number: at, Kind: redfishsim.HoldAfter})
-	go s.await(s.t.Context(), func() bool {
-		if s.bmc.Count() < at {
-			return false
-		}
+	s.bmc.Inject(redfishsim.Fault{Number: at, Kind: redfishsim.SlowAfter, Then: func() {
 		s.bmc.Change(func(state *redfishsim.State) { state.Serial, state.ChassisSerial = "ANOTHER", "ANOTHER" })
 		writes.Store(int64(len(s.bmc.Writes())))
-		s.bmc.ClearFaults()
-		return true
-	})
+	}})
 	_, err := s.toTheEnd(step, args)
 	if writes.Load() < 0 {
 		return // it had ended
@@ -264,16 +264,21 @@ func testAnotherSystem(t *testing.T, p redfishsim.Personality, step string, args
 	build := func(t *testing.T) *stepper {
 		return newStepper(t, p, twoDrives)
 	}
-	s := build(t)
-	before := s.bmc.Count()
-	_, err := s.run(step, args(s))
-	require.NoError(t, err)
-	log := s.bmc.Requests()[before:]
+	var log []redfishsim.Request
+	virtually(t, func(t *testing.T) {
+		s := build(t)
+		before := s.bmc.Count()
+		_, err := s.run(step, args(s))
+		require.NoError(t, err)
+		log = s.bmc.Requests()[before:]
+	})
+	begin, wait := severalAtOnce(t)
+	defer wait()
 	for _, number := range worthTrouble(log, trouble{reads: true}) {
 		if log[number-1].Method != http.MethodGet || number == 1 {
 			continue // its identity was read just before
 		}
-		t.Run(fmt.Sprint(step, number), func(t *testing.T) {
+		begin(fmt.Sprint(step, number), func(t *testing.T) {
 			s := build(t)
 			s.requireNothingForAnother(step, args(s), number)
 		})

@@ -41,15 +41,27 @@ func TestAListOfDrivesIsNeverShorterThanWhatIsThere(t *testing.T) {
 		fault  *redfishsim.Fault
 		want   device.Code
 	}{
-		"off":                  {change: func(s *redfishsim.State) { s.Power = "Off" }, want: device.CodeServerNotReady},
-		"in POST":              {change: func(s *redfishsim.State) { s.InPOST, s.POSTDue = true, s.POSTDue.AddDate(9999, 0, 0) }, want: device.CodeServerNotReady},
-		"one drive is 404":     {fault: &redfishsim.Fault{Method: "GET", Path: "*Drives/Disk.1*", Kind: redfishsim.Respond, Status: 404}, want: device.CodeToolOutputInvalid},
-		"one drive is 403":     {fault: &redfishsim.Fault{Method: "GET", Path: "*Drives/Disk.1*", Kind: redfishsim.Respond, Status: 403}, want: device.CodeToolOutputInvalid},
-		"one storage is 404":   {fault: &redfishsim.Fault{Method: "GET", Path: "*/Storage/*", Kind: redfishsim.Respond, Status: 404}, want: device.CodeToolOutputInvalid},
-		"no serial":            {change: func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "" }, want: device.CodeToolOutputInvalid},
-		"placeholder":          {change: func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "N/A" }, want: device.CodeToolOutputInvalid},
-		"two with one serial":  {change: func(s *redfishsim.State) { s.Storages[0].Drives[1].Serial = s.Storages[0].Drives[0].Serial }, want: device.CodeDuplicateSerial},
-		"one serial two sizes": {change: func(s *redfishsim.State) { s.Storages[1].Drives[0].Serial = s.Storages[0].Drives[0].Serial }, want: device.CodeDuplicateSerial},
+		"off": {change: func(s *redfishsim.State) { s.Power = "Off" }, want: device.CodeServerNotReady},
+		"in POST": {change: func(s *redfishsim.State) {
+			s.InPOST, s.POSTDue = true, s.POSTDue.AddDate(9999, 0,
+				0)
+		}, want: device.CodeServerNotReady},
+		"one drive is 404": {fault: &redfishsim.Fault{Method: "GET", Path: "*Drives/Disk.1*", Kind: redfishsim.Respond,
+			Status: 404}, want: device.CodeToolOutputInvalid},
+		"one drive is 403": {fault: &redfishsim.Fault{Method: "GET", Path: "*Drives/Disk.1*", Kind: redfishsim.Respond,
+			Status: 403}, want: device.CodeToolOutputInvalid},
+		"one storage is 404": {fault: &redfishsim.Fault{Method: "GET", Path: "*/Storage/*", Kind: redfishsim.Respond,
+			Status: 404}, want: device.CodeToolOutputInvalid},
+		"no serial": {change: func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "" },
+			want: device.CodeToolOutputInvalid},
+		"placeholder": {change: func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "N/A" },
+			want: device.CodeToolOutputInvalid},
+		"two with one serial": {change: func(s *redfishsim.State) {
+			s.Storages[0].Drives[1].Serial = s.Storages[0].Drives[0].Serial
+		}, want: device.CodeDuplicateSerial},
+		"one serial two sizes": {change: func(s *redfishsim.State) {
+			s.Storages[1].Drives[0].Serial = s.Storages[0].Drives[0].Serial
+		}, want: device.CodeDuplicateSerial},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {

@@ -135,7 +135,11 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 
 // nothingStaged proves that no firmware is being written or waits for a reset, anybody's.
 func (h *handle) nothingStaged(ctx context.Context, service *updateService, all []*software) error {
-	running, staged, err := h.updates(ctx, service, all)
+	tasks, err := h.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	running, staged, err := h.updates(ctx, service, tasks, all)
 	switch {
 	case err != nil:
 		return err
@@ -149,12 +153,8 @@ func (h *handle) nothingStaged(ctx context.Context, service *updateService, all 
 }
 
 // updates finds what is being written on the BMC, and what is staged there.
-func (h *handle) updates(ctx context.Context, service *updateService,
+func (h *handle) updates(ctx context.Context, service *updateService, tasks []*task,
 	all []*software) (running, staged string, err error) {
-	tasks, err := h.tasks(ctx)
-	if err != nil {
-		return "", "", err
-	}
 	for _, t := range tasks {
 		switch {
 		case t.updates() && t.waits:
@@ -255,30 +255,13 @@ func (u *update) await(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		service, all, now, err := u.read(ctx)
-		if err != nil {
-			return err
-		}
-		doing, staged, err := u.h.updates(ctx, service, all)
-		if err != nil {
-			return err
-		}
-		switch {
-		case found == taskRuns, doing != "":
+		if found == taskRuns { // what else the BMC shows says no more
 			u.quiet = time.Time{}
-			if found != taskRuns {
-				err = u.moving(doing, u.percent)
-			}
-			err = errors.Join(err, u.progress("the BMC works on it"))
-		case now.Version == u.image.To:
-			return u.h.ensureOn(ctx, u.run) // a BMC may have reset the server by itself
-		case found == succeeded && u.Phase == updateAccepted:
-			u.Phase = updateDone
-			err = u.save()
-		default:
-			var acted bool
-			if acted, err = u.act(ctx, service, now, found == taskWaits, staged != ""); acted {
-				pauses.again()
+			err = u.progress("the BMC works on it")
+		} else {
+			var done bool
+			if done, err = u.decide(ctx, found, pauses); done {
+				return nil
 			}
 		}
 		if err != nil {
@@ -288,6 +271,37 @@ func (u *update) await(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// decide goes on from what the BMC shows besides the update's task. done: the component runs its version.
+func (u *update) decide(ctx context.Context, found outcome, pauses *waiting) (done bool, err error) {
+	service, all, now, err := u.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	tasks, err := u.h.tasks(ctx)
+	if err != nil {
+		return false, err
+	}
+	doing, staged, err := u.h.updates(ctx, service, tasks, all)
+	switch {
+	case err != nil:
+		return false, err
+	case doing != "":
+		u.quiet = time.Time{}
+		return false, errors.Join(u.moving(doing, u.percent), u.progress("the BMC works on it"))
+	case now.Version == u.image.To:
+		err = u.h.ensureOn(ctx, u.run) // a BMC may have reset the server by itself
+		return err == nil, err
+	case found == succeeded && u.Phase == updateAccepted:
+		u.Phase = updateDone
+		return false, u.save()
+	}
+	acted, err := u.act(ctx, service, now, found == taskWaits, staged != "")
+	if acted {
+		pauses.again()
+	}
+	return false, err
 }
 
 // act does what is left to do where the BMC writes nothing and the component does not run its version.
@@ -365,7 +379,7 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 		return err
 	}
 	// Drives that are being erased would be interrupted by what the update needs.
-	if err := u.h.checkNothingWrites(ctx); err != nil {
+	if _, err := u.h.checkNothingWrites(ctx, nil); err != nil {
 		return err
 	}
 	u.From, u.To, u.SHA256 = now.Version, u.image.To, strings.ToLower(u.image.SHA256)

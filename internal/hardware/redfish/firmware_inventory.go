@@ -114,7 +114,8 @@ func (h *handle) inventory(ctx context.Context, u *updateService) (all []*softwa
 
 // notRunning are the beginnings of the Id or Name of an entry that is not the running one:
 // what was installed before, copies to recover from, and what is staged.
-var notRunning = regexp.MustCompile(`(?i)^(previous|available|rollback|backup|golden|recovery|redundant|staging|staged)([-_ ]|$)`)
+var notRunning = regexp.MustCompile(`(?i)^(previous|available|rollback|backup|golden|recovery|redundant|` +
+	`staging|staged)([-_ ]|$)`)
 
 // isStaged are those of firmware that waits for something.
 var isStaged = regexp.MustCompile(`(?i)^(staging|staged)([-_ ]|$)`)
@@ -149,7 +150,8 @@ func (s *software) isCalled(component string) bool {
 // usualNames are what vendors call the two components that every server has.
 var usualNames = map[string]*regexp.Regexp{
 	"bios": regexp.MustCompile(`(?i)^(bios|bios_active|system rom|system bios|host image)$`),
-	"bmc":  regexp.MustCompile(`(?i)^(bmc|bmc_active|bmc image|ilo( \d+)?|idrac.*|integrated dell remote access controller)$`),
+	"bmc": regexp.MustCompile(`(?i)^(bmc|bmc_active|bmc image|ilo( \d+)?|idrac.*|` +
+		`integrated dell remote access controller)$`),
 }
 
 // isUsually: the entry is what vendors call the component BIOS or BMC.

@@ -24,15 +24,16 @@ func TestOnlyListedFirmwareIsWritten(t *testing.T) {
 	}{
 		"from another version": {func(i *firmwareImage) { i.From = []string{"0.0.1"} }, device.CodeFirmwareNotListed},
 		"from nothing":         {func(i *firmwareImage) { i.From = nil }, device.CodeFirmwareNotListed},
-		"another digest":       {func(i *firmwareImage) { i.SHA256 = redfishsim.Digest([]byte("x")) }, device.CodeFirmwareImage},
-		"no digest":            {func(i *firmwareImage) { i.SHA256 = "" }, device.CodeInvalidSetting},
-		"no image":             {func(i *firmwareImage) { i.Path += ".none" }, device.CodeFirmwareImage},
-		"a link":               {func(i *firmwareImage) { i.Path = linkTo(t, i.Path) }, device.CodeFirmwareImage},
-		"a directory":          {func(i *firmwareImage) { i.Path = filepath.Dir(i.Path) }, device.CodeFirmwareImage},
-		"a relative path":      {func(i *firmwareImage) { i.Path = "firmware.bin" }, device.CodeInvalidSetting},
-		"no component":         {func(i *firmwareImage) { i.Component = "" }, device.CodeInvalidSetting},
-		"unknown component":    {func(i *firmwareImage) { i.Component = "GPU" }, device.CodeInvalidSetting},
-		"no version":           {func(i *firmwareImage) { i.To = "" }, device.CodeInvalidSetting},
+		"another digest": {func(i *firmwareImage) { i.SHA256 = redfishsim.Digest([]byte("x")) },
+			device.CodeFirmwareImage},
+		"no digest":         {func(i *firmwareImage) { i.SHA256 = "" }, device.CodeInvalidSetting},
+		"no image":          {func(i *firmwareImage) { i.Path += ".none" }, device.CodeFirmwareImage},
+		"a link":            {func(i *firmwareImage) { i.Path = linkTo(t, i.Path) }, device.CodeFirmwareImage},
+		"a directory":       {func(i *firmwareImage) { i.Path = filepath.Dir(i.Path) }, device.CodeFirmwareImage},
+		"a relative path":   {func(i *firmwareImage) { i.Path = "firmware.bin" }, device.CodeInvalidSetting},
+		"no component":      {func(i *firmwareImage) { i.Component = "" }, device.CodeInvalidSetting},
+		"unknown component": {func(i *firmwareImage) { i.Component = "GPU" }, device.CodeInvalidSetting},
+		"no version":        {func(i *firmwareImage) { i.To = "" }, device.CodeInvalidSetting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC)
@@ -161,8 +162,11 @@ func TestFirmwareThatStaysIsAFault(t *testing.T) {
 // A BMC that resets the server by itself is waited for.
 func TestABMCThatResetsByItself(t *testing.T) {
 	for name, option := range map[string]redfishsim.Option{
-		"unasked":                  func(c *redfishsim.Config, _ *redfishsim.State) { c.SelfReset = true },
-		"and is off in the middle": func(c *redfishsim.Config, _ *redfishsim.State) { c.SelfReset, c.RestartKeepsOn = true, false },
+		"unasked": func(c *redfishsim.Config, _ *redfishsim.State) { c.SelfReset = true },
+		"and is off in the middle": func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.SelfReset, c.RestartKeepsOn = true,
+				false
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC, option)

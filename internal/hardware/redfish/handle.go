@@ -22,9 +22,9 @@ type handle struct {
 	system   string // its path on the BMC
 	enrolled device.Identity
 	writable bool
-	// managers are those of the system, and ended are the BMC's jobs that have ended, as last read.
-	managers []link
-	ended    map[string]bool
+	// last is the system, and ended are the BMC's jobs that have ended, as last read.
+	last  *system
+	ended map[string]bool
 	// registries are the BIOS attribute registries by name; nil: the BMC has none of that name.
 	registries map[string]registry
 	// patience is how long a read waits for a BMC that does not answer: a BMC restarts for minutes.
@@ -34,6 +34,8 @@ type handle struct {
 	// requests counts those of the step. basic: some had the password itself.
 	requests int
 	basic    bool
+	// away counts how often the BMC did not answer.
+	away int
 	// lifted: this clean has lifted a lockdown.
 	lifted bool
 	// certificate is the digest of that which the BMC has shown last; "": it has shown none.
@@ -65,6 +67,7 @@ func allSteps() []namedStep {
 		{name: stepSecureBootRestore, run: (*handle).restoreWithRestart, asFound: true},
 		{name: stepTPMClear, run: (*handle).restoreWithRestart, asFound: true},
 		{name: "bios_apply", run: (*handle).runBIOSApply, asFound: true},
+		{name: stepBMCReset, run: (*handle).resetBMC},
 		{name: stepBMCRestore, run: (*handle).restoreBMC},
 		{name: "verify_properties", run: (*handle).verifyProperties, asFound: true},
 	}
@@ -81,6 +84,7 @@ const (
 	stepBootRestore       = "boot_restore"
 	stepSecureBootRestore = "secure_boot_restore"
 	stepTPMClear          = "tpm_clear"
+	stepBMCReset          = "bmc_reset"
 	stepBMCRestore        = "bmc_restore"
 )
 

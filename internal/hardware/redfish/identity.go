@@ -83,8 +83,16 @@ func (h *handle) readSystem(ctx context.Context, path string) (*system, error) {
 	if date, err := http.ParseTime(got.Header.Get("Date")); err == nil {
 		s.now = date
 	}
-	h.managers = s.Links.ManagedBy
+	h.last = s
 	return s, nil
+}
+
+// known is the system as it was last read, for its links, which stay.
+func (h *handle) known(ctx context.Context) (*system, error) {
+	if h.last != nil {
+		return h.last, nil
+	}
+	return h.readSystem(ctx, h.system)
 }
 
 // identify gives the identity of a system that was just read: by its serial, else by that of

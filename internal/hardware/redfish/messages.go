@@ -17,8 +17,9 @@ import (
 type message struct {
 	// property is the one at which it stands; "": the whole request.
 	property string
-	ID       string `json:"MessageId" bmc:"optional"`
-	Text     string `json:"Message" bmc:"optional"`
+	ID       string   `json:"MessageId" bmc:"optional"`
+	Text     string   `json:"Message" bmc:"optional"`
+	Args     []string `json:"MessageArgs" bmc:"optional"`
 	Severity string
 	Newer    string `json:"MessageSeverity"` // a newer name of Severity; some write both
 }

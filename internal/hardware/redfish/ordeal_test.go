@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -39,28 +40,7 @@ func faultAt(f redfishsim.Fault) func(s *stepper, number int) {
 // killAt ends the attempt at a request, before or after the BMC has carried it out, as a kill -9 does:
 // nothing is journaled any more.
 func killAt(hangs redfishsim.FaultKind) func(s *stepper, number int) {
-	return func(s *stepper, number int) {
-		faultAt(redfishsim.Fault{Kind: hangs})(s, number)
-		s.killAtFault()
-	}
-}
-
-// killAtFault ends the worker at the next request that hangs.
-func (s *stepper) killAtFault() (killed *atomic.Bool) {
-	killed, before := &atomic.Bool{}, s.bmc.Count()
-	go s.await(s.t.Context(), func() bool {
-		if s.bmc.Count() == before {
-			return false
-		}
-		all := s.bmc.Requests()
-		before = len(all)
-		if last := all[before-1].Fault; last == redfishsim.HangBefore || last == redfishsim.HangAfter {
-			killed.Store(true)
-			s.kill()
-		}
-		return killed.Load()
-	})
-	return killed
+	return func(s *stepper, number int) { faultAt(redfishsim.Fault{Kind: hangs, Then: s.kill})(s, number) }
 }
 
 var troubles = []trouble{
@@ -94,6 +74,7 @@ func (s *stepper) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = true
+	s.kills++
 	if s.cancel != nil {
 		s.cancel(errKilled)
 	}
@@ -119,9 +100,7 @@ func (s *stepper) attempt(step string, args any) (note string, err error) {
 	defer cancel(nil)
 	s.mu.Lock()
 	if s.dead {
-		before := s.driver
-		s.driver = New(before.host)
-		s.driver.timing = before.timing
+		s.restarted()
 	}
 	s.dead, s.cancel = false, cancel
 	s.mu.Unlock()
@@ -134,18 +113,22 @@ func (s *stepper) attempt(step string, args any) (note string, err error) {
 	return note, err
 }
 
-// ordeal runs a step with each trouble at its requests. build makes a server, and check what
-// must hold in the end, whichever it is.
+// ordeal runs a step with each trouble at its requests, each on a clock of its own. build makes a server,
+// and check what must hold in the end, whichever it is.
 func ordeal(t *testing.T, build func(t *testing.T) *stepper, step string, args any,
 	check func(t *testing.T, s *stepper, err error), atReads bool) {
 	t.Helper()
-	s := build(t)
-	before := s.bmc.Count()
-	_, err := s.toTheEnd(step, args)
-	require.NoError(t, err)
-	s.requireNoHarm()
-	check(t, s, err)
-	log, records := s.bmc.Requests()[before:], s.saves
+	var log []redfishsim.Request
+	records := 0
+	virtually(t, func(t *testing.T) {
+		s := build(t)
+		before := s.bmc.Count()
+		_, err := s.toTheEnd(step, args)
+		require.NoError(t, err)
+		s.requireNoHarm()
+		log, records = s.bmc.Requests()[before:], s.saves
+		check(t, s, err)
+	})
 	runs, faults := 0, map[device.Code]int{}
 	var mu sync.Mutex
 	run := func(t *testing.T, disturb func(s *stepper)) {
@@ -191,8 +174,19 @@ func ordeal(t *testing.T, build func(t *testing.T) *stepper, step string, args a
 	t.Logf("%d requests, %d runs, with the operator ended %v", len(log), runs, faults)
 }
 
-// severalAtOnce gives a function that runs a subtest beside others, and says false once one has
-// failed, and one that waits for all. They wait most of the time.
+// virtually runs a test on a clock of its own, which goes on when all that the test has begun waits: what
+// takes minutes takes no longer than its work.
+func virtually(t *testing.T, run func(t *testing.T)) {
+	t.Helper()
+	now := time.Now().Round(0)
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(time.Until(now)) // it begins in 2000, when the certificates are not valid yet
+		run(t)
+	})
+}
+
+// severalAtOnce gives a function that runs a subtest beside others, on a clock of its own, and says false
+// once one has failed, and one that waits for all.
 func severalAtOnce(t *testing.T) (begin func(name string, run func(t *testing.T)) bool, wait func()) {
 	t.Helper()
 	type job struct {
@@ -201,10 +195,10 @@ func severalAtOnce(t *testing.T) (begin func(name string, run func(t *testing.T)
 	}
 	jobs := make(chan job)
 	var workers sync.WaitGroup
-	for range 12 {
+	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for j := range jobs {
-				t.Run(j.name, j.run)
+				t.Run(j.name, func(t *testing.T) { virtually(t, j.run) })
 			}
 		})
 	}
@@ -216,19 +210,6 @@ func severalAtOnce(t *testing.T) (begin func(name string, run func(t *testing.T)
 		close(jobs)
 		workers.Wait()
 	})
-}
-
-// await waits until is holds, or ctx has ended.
-func (s *stepper) await(ctx context.Context, is func() bool) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // quickBMC makes the server of a test that runs a step many times fast.

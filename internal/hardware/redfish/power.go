@@ -83,7 +83,7 @@ func (h *handle) restart(ctx context.Context, run hardware.StepRun) error {
 
 // powerOn switches the server on; one that is on stays so.
 func (h *handle) powerOn(ctx context.Context, run hardware.StepRun) error {
-	if err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType,
+	if err := h.powerTo(ctx, run, redfish.OnPowerState, nil, redfish.OnResetType, redfish.ForceOnResetType,
 		redfish.PushPowerButtonResetType); err != nil {
 		return err
 	}
@@ -93,14 +93,8 @@ func (h *handle) powerOn(ctx context.Context, run hardware.StepRun) error {
 // powerOff switches the server off; one that is off stays so. That the step has done so is
 // journaled first, so that the server is on again if the step fails.
 func (h *handle) powerOff(ctx context.Context, run hardware.StepRun) error {
-	s, err := h.readSystem(ctx, h.system)
-	if err != nil || s.PowerState == redfish.OffPowerState {
-		return err
-	}
-	if err := run.Save(switchedOff(run), true); err != nil {
-		return err
-	}
-	return h.powerTo(ctx, run, redfish.OffPowerState, redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
+	return h.powerTo(ctx, run, redfish.OffPowerState, func() error { return run.Save(switchedOff(run), true) },
+		redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
 }
 
 // switchedOff is the name under which a step journals that it has switched the server off.
@@ -123,16 +117,22 @@ func (h *handle) switchOnIfOff(ctx context.Context, run hardware.StepRun) error 
 	return nil
 }
 
-// powerTo brings the server into a power state and waits for it. Where the state does not
+// powerTo brings the server into a power state and waits for it. intent, if it is set, is called before
+// the first request of a server that is not in it. Where the state does not
 // change after a request, the request is sent again: it asks for a state, and a server that is
 // in it refuses.
 func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
-	ways ...redfish.ResetType) error {
+	intent func() error, ways ...redfish.ResetType) error {
 	t, began := h.driver.timing, time.Now()
 	for tries := 0; ; tries++ {
 		s, err := h.readSystem(ctx, h.system)
 		if err != nil || s.PowerState == want {
 			return err
+		}
+		if tries == 0 && intent != nil {
+			if err := intent(); err != nil {
+				return err
+			}
 		}
 		if tries > 0 && time.Since(began) > t.power {
 			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
@@ -157,7 +157,7 @@ func (h *handle) becomes(ctx context.Context, run hardware.StepRun, want redfish
 		s, err := h.readSystem(ctx, h.system)
 		is = err == nil && s.PowerState == want
 		return is, "waits until the server is " + powerWord(want), err
-	}, func() error { return nil })
+	}, nil)
 	return is, err
 }
 
@@ -182,7 +182,7 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun, s *system, way
 		}
 		way = ways[i]
 	}
-	if err := h.waitUntilNothingWrites(ctx, run); err != nil {
+	if _, err := h.waitUntilNothingWrites(ctx, run, s); err != nil {
 		return err
 	}
 	if err := h.progress(run, h.percent, "sends the reset "+string(way)); err != nil {
@@ -199,48 +199,67 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun, s *system, way
 	return err
 }
 
+// look is what the BMC showed at one time: it is read once for all that is decided from it.
+type look struct {
+	system *system
+	tasks  []*task
+	// service is nil where the BMC has refused to show it: noService.
+	service   *updateService
+	noService error
+	bios      *biosState // nil: not read, or none to see
+}
+
 // waitUntilNothingWrites waits for the end of what a change of the power state would
-// interrupt. An operator's request does not wait: it is refused.
-func (h *handle) waitUntilNothingWrites(ctx context.Context, run hardware.StepRun) error {
+// interrupt, and gives the look that has found nothing. An operator's request does not wait: it is
+// refused. s is the system where it was just read.
+func (h *handle) waitUntilNothingWrites(ctx context.Context, run hardware.StepRun, s *system) (now *look, err error) {
 	var busy error
-	return h.until(ctx, run, h.busyPatience, func() (bool, string, error) {
-		busy = h.checkNothingWrites(ctx)
+	err = h.until(ctx, run, h.busyPatience, func() (bool, string, error) {
+		now, busy = h.checkNothingWrites(ctx, s)
+		s = nil
 		if f, ok := device.AsFault(busy); ok && f.Code == device.CodeTargetBusy {
 			return false, "waits: " + f.Message, nil
 		}
 		return true, "", busy
 	}, func() error { return busy })
+	return now, err
 }
 
 // checkNothingWrites refuses with target_busy while firmware is written or a drive is erased,
 // by ours or another's task: a change of the power state then destroys the one and stops the
 // other. What waits for the next reset does not count.
-func (h *handle) checkNothingWrites(ctx context.Context) error {
-	s, err := h.readSystem(ctx, h.system)
-	if err != nil {
-		return err
+func (h *handle) checkNothingWrites(ctx context.Context, s *system) (_ *look, err error) {
+	if s == nil {
+		if s, err = h.readSystem(ctx, h.system); err != nil {
+			return nil, err
+		}
 	}
-	all, err := h.tasks(ctx)
-	if err != nil {
-		return err
+	now := &look{system: s}
+	if now.tasks, err = h.tasks(ctx); err != nil {
+		return nil, err
 	}
-	if i := slices.IndexFunc(all, func(t *task) bool { return !t.waits }); i >= 0 {
-		return hardware.Busy("the BMC's task %s is running, %d %%: the power state is not changed meanwhile", all[i],
-			all[i].PercentComplete)
+	if i := slices.IndexFunc(now.tasks, func(t *task) bool { return !t.waits }); i >= 0 {
+		return nil, hardware.Busy("the BMC's task %s is running, %d %%: the power state is not changed meanwhile",
+			now.tasks[i], now.tasks[i].PercentComplete)
 	}
 	// There may be no update service, or no license for it. Only an iLO says what it is doing.
 	service, err := h.readUpdateService(ctx)
-	if err := ignoreRefusal(err); err != nil {
-		return err
+	switch {
+	case ignoreRefusal(err) != nil:
+		return nil, err
+	case err != nil:
+		now.noService = err
+	default:
+		now.service = service
 	}
 	if state := service.busy(); state != "" {
-		return hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile", state)
+		return nil, hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile", state)
 	}
 	doing, err := h.driveOperations(ctx, s)
 	if err == nil && doing != "" {
 		err = hardware.Busy("%s: the power state is not changed meanwhile", doing)
 	}
-	return err
+	return now, err
 }
 
 // driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a
@@ -266,9 +285,9 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 	return "", nil
 }
 
-// ignoreRefusal drops an answer that says no. In POST, a BMC does not know its drives.
+// ignoreRefusal drops the refusal of a read. In POST, a BMC does not know its drives.
 func ignoreRefusal(err error) error {
-	if r, ok := asRefusal(err); ok && r.Status >= 400 && r.Status < 500 {
+	if refusedRead(err) {
 		return nil
 	}
 	return err

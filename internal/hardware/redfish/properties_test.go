@@ -39,18 +39,23 @@ func TestADifferenceInPropertiesIsAFault(t *testing.T) {
 		change func(*redfishsim.State)
 		says   string
 	}{
-		"CPU removed":    {func(s *redfishsim.State) { s.CPUs = 1 }, "CPUs: 1 instead of 2; cores: 32 instead of 64"},
-		"module removed": {func(s *redfishsim.State) { s.MemoryModules = s.MemoryModules[1:] }, "MiB of memory: 98304 instead of 131072"},
-		"drive missing":  {func(s *redfishsim.State) { s.Storages[1].Drives[0].Missing = true }, "missing drive PHLN123400001P6AGN"},
+		"CPU removed": {func(s *redfishsim.State) { s.CPUs = 1 }, "CPUs: 1 instead of 2; cores: 32 instead of 64"},
+		"module removed": {func(s *redfishsim.State) { s.MemoryModules = s.MemoryModules[1:] },
+			"MiB of memory: 98304 instead of 131072"},
+		"drive missing": {func(s *redfishsim.State) { s.Storages[1].Drives[0].Missing = true },
+			"missing drive PHLN123400001P6AGN"},
 		"drive added": {func(s *redfishsim.State) {
 			more := *s.Storages[1].Drives[0]
 			more.ID, more.Serial = "Nvme.9", "EXTRA1"
 			s.Storages[1].Drives = append(s.Storages[1].Drives, &more)
 		}, "extra drive EXTRA1, INTEL"},
-		"drive of another size": {func(s *redfishsim.State) { s.Storages[1].Drives[0].CapacityBytes = 1000 }, "drive PHLN123400001P6AGN, INTEL SSDPE2KE016T8, NVMe, 1000 bytes instead of"},
-		"narrower link":         {func(s *redfishsim.State) { s.Links[0].Width = 8 }, "PCIe device NIC.Slot.3, x8 Gen4 instead of NIC.Slot.3, x16 Gen4"},
-		"slower link":           {func(s *redfishsim.State) { s.Links[1].Speed = "Gen3" }, "PCIe device GPU.Slot.7, x16 Gen3 instead of"},
-		"card missing":          {func(s *redfishsim.State) { s.Links = s.Links[:1] }, "missing PCIe device GPU.Slot.7"},
+		"drive of another size": {func(s *redfishsim.State) { s.Storages[1].Drives[0].CapacityBytes = 1000 },
+			"drive PHLN123400001P6AGN, INTEL SSDPE2KE016T8, NVMe, 1000 bytes instead of"},
+		"narrower link": {func(s *redfishsim.State) { s.Links[0].Width = 8 },
+			"PCIe device NIC.Slot.3, x8 Gen4 instead of NIC.Slot.3, x16 Gen4"},
+		"slower link": {func(s *redfishsim.State) { s.Links[1].Speed = "Gen3" },
+			"PCIe device GPU.Slot.7, x16 Gen3 instead of"},
+		"card missing": {func(s *redfishsim.State) { s.Links = s.Links[:1] }, "missing PCIe device GPU.Slot.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC, quickBMC)
@@ -137,7 +142,8 @@ func TestPropertiesDiffer(t *testing.T) {
 		want, is device.Properties
 		differ   []string
 	}{
-		"nothing is compared with nothing": {device.Properties{}, device.Properties{CPUs: 1, Drives: []device.Drive{serial}, Links: []device.Link{{Name: "x"}}}, nil},
+		"nothing is compared with nothing": {device.Properties{}, device.Properties{CPUs: 1, Drives: []device.Drive{serial},
+			Links: []device.Link{{Name: "x"}}}, nil},
 		"blanks in a serial": {
 			device.Properties{Drives: []device.Drive{{Serial: " A "}}}, device.Properties{Drives: []device.Drive{serial}}, nil,
 		},
@@ -150,7 +156,8 @@ func TestPropertiesDiffer(t *testing.T) {
 			device.Properties{Drives: []device.Drive{serial, {Serial: "B", Model: "M", Protocol: "NVMe"}}}, nil,
 		},
 		"one too few of a model": {
-			device.Properties{Drives: []device.Drive{{Model: "M"}, {Model: "M"}}}, device.Properties{Drives: []device.Drive{serial}}, []string{"missing drive M"},
+			device.Properties{Drives: []device.Drive{{Model: "M"}, {Model: "M"}}},
+			device.Properties{Drives: []device.Drive{serial}}, []string{"missing drive M"},
 		},
 		"two links of one name": {
 			device.Properties{Links: []device.Link{{Name: "N", Width: 8}, {Name: "N", Width: 16}}},

@@ -11,9 +11,11 @@ package redfish
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -38,6 +40,8 @@ type Host struct {
 type Driver struct {
 	host   Host
 	timing timing
+	// dial connects to a BMC. Tests have their own.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu   sync.Mutex
 	bmcs map[string]*bmc // by address and secret
@@ -45,7 +49,8 @@ type Driver struct {
 
 // New returns the driver.
 func New(h Host) *Driver {
-	return &Driver{host: h, timing: usualTiming, bmcs: make(map[string]*bmc)}
+	return &Driver{host: h, timing: usualTiming, bmcs: make(map[string]*bmc),
+		dial: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext}
 }
 
 // Name is what `enroll --driver` takes.

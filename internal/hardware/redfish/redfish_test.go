@@ -36,7 +36,7 @@ func TestDiscoverReadsWhoTheServerIs(t *testing.T) {
 		require.Equal(t, Type, found.Type)
 		require.Equal(t, device.SecureErase, found.Operation)
 		require.Equal(t, []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware",
-			"bios_reset", "boot_restore", "secure_boot_restore", "tpm_clear", "bios_apply", "bmc_restore",
+			"bios_reset", "boot_restore", "secure_boot_restore", "tpm_clear", "bios_apply", "bmc_reset", "bmc_restore",
 			"verify_properties"}, found.SupportedSteps)
 		properties, err := device.ParseProperties(found.Identity.Properties)
 		require.NoError(t, err)
@@ -75,14 +75,16 @@ func TestWhatIsNotEnrolled(t *testing.T) {
 		change func(*redfishsim.State)
 		want   device.Code
 	}{
-		"off":     {func(s *redfishsim.State) { s.Power = "Off" }, device.CodeServerNotReady},
-		"in POST": {func(s *redfishsim.State) { s.InPOST, s.POSTDue = true, time.Now().Add(time.Hour) }, device.CodeServerNotReady},
+		"off": {func(s *redfishsim.State) { s.Power = "Off" }, device.CodeServerNotReady},
+		"in POST": {func(s *redfishsim.State) { s.InPOST, s.POSTDue = true, time.Now().Add(time.Hour) },
+			device.CodeServerNotReady},
 		"no drive": {func(s *redfishsim.State) {
 			for _, storage := range s.Storages {
 				storage.Drives, storage.Volumes = nil, nil
 			}
 		}, device.CodeTargetMissing},
-		"no serial": {func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "", "To Be Filled By O.E.M." }, device.CodeIdentityChanged},
+		"no serial": {func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "", "To Be Filled By O.E.M." },
+			device.CodeIdentityChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {
@@ -178,7 +180,8 @@ func TestStepsNeedAWritableHandle(t *testing.T) {
 func TestARefusalForALicenseSaysSo(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: http.StatusForbidden,
-		Body: `{"error":{"code":"x","message":"Not licensed to perform this request. The following licenses DCMS are needed."}}`})
+		Body: `{"error":{"code":"x","message":"Not licensed to perform this request. ` +
+			`The following licenses DCMS are needed."}}`})
 	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
 	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
 	require.True(t, strings.Contains(err.Error(), "install the BMC's license"), err.Error())

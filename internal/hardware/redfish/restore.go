@@ -117,7 +117,7 @@ func (r *restorer) restart(ctx context.Context) error {
 	if r.rec.Stage != biosStarted {
 		return nil
 	}
-	if err := r.h.awaitBIOSJobs(ctx, r.run); err != nil {
+	if _, err := r.h.awaitBIOSJobs(ctx, r.run); err != nil {
 		return err
 	}
 	r.rec.Count++
@@ -187,7 +187,7 @@ func (r *restorer) askAll(ctx context.Context) error {
 	if err := r.h.endPOST(ctx, r.run); err != nil {
 		return err
 	}
-	if _, err := r.h.takeBack(ctx, r.run); err != nil {
+	if _, _, err := r.h.takeBack(ctx, r.run); err != nil {
 		return err
 	}
 	before := r.rec.Asked[r.run.Step]
@@ -283,10 +283,10 @@ func (r *restorer) sendPatiently(ctx context.Context, way []request, own bool) (
 			return err == nil, "", err
 		}
 		if own { // a job of the one whose answer was lost may wait, and be in the way
-			_, err = r.h.takeBack(ctx, r.run)
+			_, _, err = r.h.takeBack(ctx, r.run)
 		}
 		return false, "asks again: " + hardware.OneLine(refusedWith.Error()), err
-	}, func() error { return nil })
+	}, nil)
 	return refusedWith, err
 }
 

@@ -22,7 +22,7 @@ type leftover struct {
 // securityCheck finds what a tenant has left for the next reset, before anything resets the
 // server (F20), and takes it back.
 func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (string, error) {
-	removed, err := h.takeBack(ctx, run)
+	removed, _, err := h.takeBack(ctx, run)
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +31,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 		return "", err
 	}
 	removed = append(removed, disarmed...)
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.known(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -65,27 +65,28 @@ func (h *handle) disarm(ctx context.Context, run hardware.StepRun) ([]string, er
 
 // takeBack takes back what waits for the next reset: BIOS settings that are pending, jobs, and
 // firmware. What the BMC does not let it take back is the operator's. It waits for what is being
-// written.
-func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []string, err error) {
+// written. The BIOS is as it was last read, without its registry; nil: there is none to see.
+func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []string, is *biosState, err error) {
 	waiting := h.driver.timing.wait(h.driver.timing.post)
 	defer waiting.stop()
 	refusedBefore, why := map[string]bool{}, ""
 	for {
-		if err := h.waitUntilNothingWrites(ctx, run); err != nil {
-			return nil, err
+		now, err := h.waitUntilNothingWrites(ctx, run, nil)
+		if err != nil {
+			return nil, nil, err
 		}
-		left, err := h.leftover(ctx)
+		left, err := h.leftover(ctx, now)
 		if left == nil || err != nil {
-			return removed, err
+			return removed, now.bios, err
 		}
 		left.ways = slices.DeleteFunc(left.ways, func(r *request) bool { return refusedBefore[r.Method+r.Path] })
 		if len(left.ways) == 0 {
-			return nil,
+			return nil, nil,
 				hardware.Refused(left.code, "take it back on the BMC, or reset the server by hand once; then clean the server",
 					"%s waits for the next reset, and the BMC has no way to take it back%s", left.what, why)
 		}
 		if err := h.progress(run, h.percent, "takes back "+left.what); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		way := left.ways[0]
 		_, err = h.change(ctx, *way)
@@ -96,28 +97,20 @@ func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []
 		case isRefusal && r.Status != http.StatusForbidden:
 			refusedBefore[way.Method+way.Path], why = true, ": "+r.Error()
 		default:
-			return nil, err
+			return nil, nil, err
 		}
 		if again, err := waiting.next(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		} else if !again {
-			return nil, hardware.Refused(left.code, "take it back on the BMC, then clean the server",
+			return nil, nil, hardware.Refused(left.code, "take it back on the BMC, then clean the server",
 				"%s waits for the next reset, and could not be taken back within %v", left.what, h.driver.timing.post)
 		}
 	}
 }
 
 // leftover finds the next thing that waits for a reset; nil: there is nothing.
-func (h *handle) leftover(ctx context.Context) (*leftover, error) {
-	s, err := h.readSystem(ctx, h.system)
-	if err != nil {
-		return nil, err
-	}
-	all, err := h.tasks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range all {
+func (h *handle) leftover(ctx context.Context, now *look) (*leftover, error) {
+	for _, t := range now.tasks {
 		if !t.waits || t.isAnothers(h.system) {
 			continue // a reset of this server does not begin it, and it is not ours to delete
 		}
@@ -130,25 +123,29 @@ func (h *handle) leftover(ctx context.Context) (*leftover, error) {
 		}
 		return left, nil
 	}
-	if left, err := h.pendingBIOS(ctx, s); left != nil || err != nil {
+	if left, err := h.pendingBIOS(ctx, now); left != nil || err != nil {
 		return left, err
 	}
-	return h.stagedFirmware(ctx)
+	return h.stagedFirmware(ctx, now)
 }
 
 // pendingBIOS finds BIOS settings that come into force at the next reset. They are taken back by
 // the BMC's own action, or by wanting what is in force.
-func (h *handle) pendingBIOS(ctx context.Context, s *system) (*leftover, error) {
-	if s.Bios == "" {
+func (h *handle) pendingBIOS(ctx context.Context, now *look) (*leftover, error) {
+	if now.system.Bios == "" {
 		return nil, nil
 	}
-	state, err := h.readBIOS(ctx)
+	state, err := h.readBIOSAfter(ctx, now.tasks)
+	if err == nil && len(state.pending()) > 0 { // which of them are settings, the registry says
+		err = h.addRegistry(ctx, state)
+	}
 	if r, ok := asRefusal(err); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusForbidden) {
 		return nil, nil // no BIOS to see, or no license for it: the steps for it say so
 	}
 	if err != nil {
 		return nil, err
 	}
+	now.bios = state
 	pending := state.pending()
 	if len(pending) == 0 {
 		return nil, nil
@@ -170,19 +167,18 @@ func (h *handle) pendingBIOS(ctx context.Context, s *system) (*leftover, error) 
 
 // stagedFirmware finds firmware that is staged in another way than by a task. No BMC takes it
 // back.
-func (h *handle) stagedFirmware(ctx context.Context) (*leftover, error) {
-	service, err := h.readUpdateService(ctx)
-	if r, ok := asRefusal(err); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusForbidden) {
+func (h *handle) stagedFirmware(ctx context.Context, now *look) (*leftover, error) {
+	if hasStatus(now.noService, http.StatusNotFound) || hasStatus(now.noService, http.StatusForbidden) {
 		return nil, nil
 	}
+	if now.noService != nil {
+		return nil, now.noService
+	}
+	all, err := h.inventory(ctx, now.service)
 	if err != nil {
 		return nil, err
 	}
-	all, err := h.inventory(ctx, service)
-	if err != nil {
-		return nil, err
-	}
-	running, staged, err := h.updates(ctx, service, all)
+	running, staged, err := h.updates(ctx, now.service, now.tasks, all)
 	switch {
 	case err != nil:
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -134,7 +133,7 @@ func (b *bmc) ownSession() (collection, own string) {
 }
 
 // newTransport gives the connections to one BMC. No proxy of the environment is used.
-func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
+func (d *Driver) newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
 	if base.Scheme != "https" && !s.Insecure {
 		return nil, hardware.Invalid("url must begin with https://: a password is never sent unencrypted")
 	}
@@ -144,7 +143,7 @@ func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
 	}
 	return &http.Transport{
 		TLSClientConfig:       config,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:           d.dial,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       time.Minute,
@@ -160,7 +159,7 @@ func (b *bmc) login(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	transport, err := newTransport(b.base, s)
+	transport, err := b.driver.newTransport(b.base, s)
 	if err != nil {
 		return err
 	}
@@ -173,23 +172,38 @@ func (b *bmc) login(ctx context.Context) error {
 			return err
 		}
 	}
-	known, err := b.loadSessions()
-	if err != nil {
+	if err := b.passFirst(ctx, s); err != nil {
 		return err
 	}
-	made, err := b.transmit(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.driver.timing.login,
-		Body: map[string]string{"UserName": s.Username, "Password": s.Password}})
+	_, err = b.makeSession(ctx, s.Username, s.Password)
 	if tableFull(err) {
-		b.header = http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(s.Username+":"+
-			s.Password))}}
-		return b.deleteLeft(ctx, known, "")
-	}
-	if err != nil {
+		b.header = basicAuth(s.Username, s.Password)
+	} else if err != nil {
 		return loginError(err)
+	}
+	return b.deleteLeft(ctx)
+}
+
+// basicAuth is the header of a request with the password itself.
+func basicAuth(user, password string) http.Header {
+	text := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	return http.Header{"Authorization": {"Basic " + text}}
+}
+
+// makeSession makes a session, and writes its URI down. Its refusal may repeat the password; see loginError.
+func (b *bmc) makeSession(ctx context.Context, user, password string) (made answer, err error) {
+	known, err := b.loadSessions()
+	if err != nil {
+		return answer{}, err
+	}
+	made, err = b.transmit(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.driver.timing.login,
+		Body: map[string]string{"UserName": user, "Password": password}})
+	if err != nil {
+		return answer{}, err
 	}
 	token := made.Header.Get("X-Auth-Token")
 	if token == "" {
-		return hardware.Refused(device.CodeBMCLoginRefused, "update the BMC's firmware",
+		return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "update the BMC's firmware",
 			"the BMC answers a login with %d and no token", made.Status)
 	}
 	b.header = http.Header{"X-Auth-Token": {token}}
@@ -200,13 +214,13 @@ func (b *bmc) login(ctx context.Context) error {
 			b.session = string(body.Path)
 		}
 	}
-	if b.session != "" {
-		known = append(known, openSession{URI: b.session, User: s.Username})
+	if b.session == "" {
+		return made, nil
 	}
-	if err := b.saveSessions(known); err != nil {
-		return errors.Join(err, b.logout())
+	if err := b.saveSessions(append(known, openSession{URI: b.session, User: user})); err != nil {
+		return answer{}, errors.Join(err, b.logout())
 	}
-	return b.deleteLeft(ctx, known, b.session)
+	return made, nil
 }
 
 // tableFull: the BMC has no place for one more session.
@@ -284,11 +298,15 @@ func (b *bmc) deleteSession(ctx context.Context, uri string) bool {
 	return false
 }
 
-// deleteLeft deletes the sessions of workers that were killed, but for this one. A BMC that has
+// deleteLeft deletes the sessions of workers that were killed, but for the own one. A BMC that has
 // restarted may have given the number to another user's.
-func (b *bmc) deleteLeft(ctx context.Context, known []openSession, but string) error {
+func (b *bmc) deleteLeft(ctx context.Context) error {
+	known, err := b.loadSessions()
+	if err != nil {
+		return err
+	}
 	left := slices.DeleteFunc(slices.Clone(known), func(one openSession) bool {
-		if one.URI == but {
+		if one.URI == b.session {
 			return false
 		}
 		got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: one.URI, Timeout: b.driver.timing.login})
@@ -316,45 +334,55 @@ type openSession struct {
 	User string `json:"user"`
 }
 
-// sessionsPath is where the open sessions on this BMC are kept.
-func (b *bmc) sessionsPath() string {
-	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(b.key)))
+func (b *bmc) saveSessions(all []openSession) error { return keep(b, "", all) }
+
+// loadSessions gives none where another version has written them: the BMC's own time-out ends those.
+func (b *bmc) loadSessions() ([]openSession, error) { return kept[[]openSession](b, "") }
+
+// keptPath is where something of this BMC is kept: its open sessions, or what has a name.
+func (b *bmc) keptPath(what string) string {
+	name := fmt.Sprintf("%x%s.json", sha256.Sum256([]byte(b.key)), what)
 	return filepath.Join(b.driver.host.StateDir, "redfish", name)
 }
 
-func (b *bmc) saveSessions(all []openSession) error {
+// keep keeps something of a BMC beyond the worker's life; nothing where it is empty.
+func keep[T any](b *bmc, what string, value []T) error {
+	path := b.keptPath(what)
 	var err error
-	if len(all) == 0 {
-		if err = atomicfile.Remove(b.sessionsPath()); errors.Is(err, fs.ErrNotExist) {
+	if len(value) == 0 {
+		if err = atomicfile.Remove(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	} else {
 		var text []byte
-		if text, err = json.Marshal(all); err == nil {
-			err = os.MkdirAll(filepath.Dir(b.sessionsPath()), 0o700)
+		if text, err = json.Marshal(value); err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o700)
 		}
 		if err == nil {
-			err = atomicfile.Write(b.sessionsPath(), text)
+			err = atomicfile.Write(path, text)
 		}
 	}
 	return stateDirError(err)
 }
 
-func (b *bmc) loadSessions() (all []openSession, err error) {
-	text, err := os.ReadFile(b.sessionsPath())
+// kept is what was kept; empty where it cannot be read.
+func kept[T any](b *bmc, what string) (value T, err error) {
+	text, err := os.ReadFile(b.keptPath(what))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return value, nil
 	}
-	if err == nil && json.Unmarshal(text, &all) != nil {
-		return nil, nil // another version's: the BMC's own time-out ends what it names
+	if err == nil && json.Unmarshal(text, &value) != nil {
+		var none T
+		return none, nil
 	}
-	return all, stateDirError(err)
+	return value, stateDirError(err)
 }
 
 func stateDirError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &device.Fault{Class: device.Transient, Code: device.CodeStateDirError, Message: "record the session: " +
-		err.Error(), Remedy: "see the worker's state directory"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeStateDirError,
+		Message: "record what is open on the BMC: " +
+			err.Error(), Remedy: "see the worker's state directory"}
 }

@@ -221,7 +221,9 @@ func TestAWrongPasswordIsTriedOnceAndNeverShown(t *testing.T) {
 	s.driver.host.Secret = func(string) (host.Secret, error) { return wrong, nil }
 	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions", Kind: redfishsim.Respond,
 		Status: http.StatusUnauthorized,
-		Body:   `{"error":{"code":"Base.1.8.GeneralError","message":"hunter2","@Message.ExtendedInfo":[{"MessageId":"Base.1.8.PropertyValueError","Message":"The password hunter2 is wrong.","MessageArgs":["hunter2"]}]}}`})
+		Body: `{"error":{"code":"Base.1.8.GeneralError","message":"hunter2","@Message.ExtendedInfo":[` +
+			`{"MessageId":"Base.1.8.PropertyValueError","Message":"The password hunter2 is wrong.",` +
+			`"MessageArgs":["hunter2"]}]}}`})
 	before := s.logins()
 	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
 	require.Equal(t, device.CodeBMCLoginRefused, code(err), "%v", err)
@@ -302,7 +304,7 @@ func TestOnlyAPathOfTheBMCIsAsked(t *testing.T) {
 func (s *stepper) restarted() {
 	before := s.driver
 	s.driver = New(before.host)
-	s.driver.timing = before.timing
+	s.driver.timing, s.driver.dial = before.timing, before.dial
 }
 
 // A logout whose request or answer is lost is repeated: the session has ended all the same.

@@ -319,5 +319,5 @@ func (h *handle) shows(ctx context.Context, run hardware.StepRun, item setupItem
 			return len(entries) > 0 && !slices.Contains(entries, key)
 		})
 		return err == nil && len(differ) == 0, "waits until the BMC shows " + item.name, err
-	}, func() error { return nil })
+	}, nil)
 }

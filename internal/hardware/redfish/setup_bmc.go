@@ -77,10 +77,7 @@ type account struct {
 func (h *handle) eachAccount(ctx context.Context, use func(path string, a *account)) (shown bool, err error) {
 	var service struct{ Accounts link }
 	if err := h.get(ctx, "/redfish/v1/AccountService", &service); err != nil || service.Accounts == "" {
-		if refusedRead(err) {
-			err = nil
-		}
-		return false, err
+		return false, ignoreRefusal(err)
 	}
 	return true, eachMember(ctx, h, service.Accounts, func(path string, a *account) {
 		if a.UserName != "" {
@@ -156,10 +153,7 @@ func (h *handle) readKeys(ctx context.Context) (reading, error) {
 func (h *handle) readSubscriptions(ctx context.Context) (reading, error) {
 	var service struct{ Subscriptions link }
 	if err := h.get(ctx, "/redfish/v1/EventService", &service); err != nil || service.Subscriptions == "" {
-		if refusedRead(err) {
-			err = nil
-		}
-		return reading{}, err
+		return reading{}, ignoreRefusal(err)
 	}
 	type subscription struct {
 		Destination string `bmc:"optional"`
@@ -177,15 +171,26 @@ type manager struct {
 	VirtualMedia    link       `bmc:"optional"`
 	HostInterfaces  link       `bmc:"optional"`
 	NetworkProtocol link       `bmc:"optional"`
+	LastResetTime   string     `bmc:"optional"`
 	Oem             attributes `bmc:"object"`
+	Actions         struct {
+		Reset struct {
+			Target  link     `json:"target"`
+			Allowed []string `json:"ResetType@Redfish.AllowableValues" bmc:"optional"`
+			// Older is what OpenBMC has called the parameter.
+			Older      []string `json:"ResetToDefaultsType@Redfish.AllowableValues" bmc:"optional"`
+			ActionInfo link     `json:"@Redfish.ActionInfo" bmc:"optional"`
+		} `json:"#Manager.ResetToDefaults" bmc:"optional"`
+	} `bmc:"optional"`
 }
 
 // eachManager reads the managers of the system.
 func (h *handle) eachManager(ctx context.Context, use func(m *manager) error) error {
-	if _, err := h.readSystem(ctx, h.system); err != nil {
+	s, err := h.known(ctx)
+	if err != nil {
 		return err
 	}
-	for _, path := range paths(h.managers) {
+	for _, path := range paths(s.Links.ManagedBy) {
 		m := &manager{path: strings.TrimSuffix(path, "/")}
 		if err := h.get(ctx, path, m); err != nil {
 			return err
@@ -198,7 +203,7 @@ func (h *handle) eachManager(ctx context.Context, use func(m *manager) error) er
 }
 
 func (h *handle) readMedia(ctx context.Context) (reading, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.known(ctx)
 	if err != nil {
 		return reading{}, err
 	}
@@ -324,10 +329,7 @@ func (h *handle) readSessions(ctx context.Context) (reading, error) {
 	collection, own := h.bmc.ownSession()
 	members, err := h.members(ctx, collection)
 	if err != nil {
-		if refusedRead(err) {
-			err = nil
-		}
-		return reading{}, err
+		return reading{}, ignoreRefusal(err)
 	}
 	all := newEntries()
 	for _, path := range paths(members) {
@@ -338,30 +340,33 @@ func (h *handle) readSessions(ctx context.Context) (reading, error) {
 	return reading{is: all.is, ways: all.delete}, nil
 }
 
-// readCertificates gives the certificate that the BMC has shown to this step's connection.
+// readCertificates gives the certificate that the BMC has shown to this step's connection. One that it has made
+// at a reset to its defaults was accepted then, or not.
 func (h *handle) readCertificates(context.Context) (reading, error) {
 	if h.certificate == "" {
 		return reading{}, nil
 	}
-	return reading{is: map[string]string{"BMC": h.certificate}}, nil
+	reset, err := h.bmc.loadReset()
+	return reading{is: map[string]string{"BMC": h.certificate}, same: func(_, want, is string) bool {
+		return want != "" && is == reset.Accepted
+	}}, err
 }
 
 // readPasswords reads which BIOS passwords are set, where the BIOS has attributes that say so.
 func (h *handle) readPasswords(ctx context.Context) (reading, error) {
-	state, err := h.readBIOS(ctx)
-	if err != nil {
-		if _, is := device.AsFault(err); is || refusedRead(err) {
-			err = nil
-		}
+	state, err := h.readBIOSShown(ctx)
+	if err != nil || state == nil {
 		return reading{}, err
 	}
 	all := newEntries()
 	for _, name := range state.bios.Attributes.names() {
-		value := state.bios.Attributes[name]
-		entry := state.registry[name]
-		says := isBool(value) || entry != nil && entry.Type == "Enumeration"
-		if says && strings.Contains(strings.ToLower(name), "password") {
+		value, entry := state.bios.Attributes[name], state.registry[name]
+		switch {
+		case !strings.Contains(strings.ToLower(name), "password"):
+		case isBool(value) || entry != nil && entry.Type == "Enumeration":
 			all.add(name, valueText(value), "")
+		case entry != nil && entry.Type == "Password": // what it shows may be made of the password
+			all.add(name, map[bool]string{true: "set", false: "not set"}[valueText(value) != ""], "")
 		}
 	}
 	if len(all.is) == 0 {

@@ -153,16 +153,13 @@ type secureBoot struct {
 
 // getSecureBoot reads it; nil: the BMC shows none.
 func (h *handle) getSecureBoot(ctx context.Context) (*system, *secureBoot, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.known(ctx)
 	if err != nil || s.SecureBoot == "" {
 		return s, nil, err
 	}
 	is := &secureBoot{}
 	if err := h.get(ctx, string(s.SecureBoot), is); err != nil {
-		if refusedRead(err) {
-			err = nil
-		}
-		return s, nil, err
+		return s, nil, ignoreRefusal(err)
 	}
 	return s, is, nil
 }

@@ -80,7 +80,24 @@ func TestASetupIsRecordedWithoutSecrets(t *testing.T) {
 			properties.Setup[device.SetupAccounts])
 		require.Len(t, properties.Setup[device.SetupSubscriptions], 1)
 		require.NotEmpty(t, properties.Setup[device.SetupCertificates])
+		if p == redfishsim.IDRAC {
+			require.Equal(t, map[string]string{redfishsim.SetupPassword: "not set"}, properties.Setup[device.SetupPasswords])
+		}
 	})
+}
+
+// A BIOS password of a tenant keeps the operator out of the setup, and the BMC cannot take it away.
+func TestABIOSPasswordOfATenantIsTheOperators(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, quickBMC)
+	s.bmc.Change(func(state *redfishsim.State) {
+		state.BIOS.Attributes[redfishsim.SetupPassword] = redfishsim.PasswordShown
+	})
+	_, err := s.run("bios_reset", nil)
+	require.NoError(t, err)
+	_, err = s.run(stepBMCRestore, nil)
+	require.Equal(t, device.CodeSetupMismatch, code(err), "%v", err)
+	require.ErrorContains(t, err, "bios_passwords: SetupPassword is set instead of not set")
+	require.NotContains(t, err.Error(), redfishsim.PasswordShown)
 }
 
 // A BMC that says yes and does nothing, one that refuses, and a TPM that waits for somebody: the server is an
@@ -97,16 +114,23 @@ func TestWhatStaysOnAServerIsAnOperators(t *testing.T) {
 			s.Setup.Accounts = append(s.Setup.Accounts,
 				&redfishsim.Account{ID: "8", User: "built-in", Role: "None", Stays: true})
 		}, stepBMCRestore, "", ""},
-		"accounts":      {redfishsim.IDRAC, ignores("accounts"), stepBMCRestore, device.CodeSetupMismatch, "accounts: mallory was not there"},
-		"keys":          {redfishsim.XCC, ignores("keys"), stepBMCRestore, device.CodeSetupMismatch, "keys: monitor"},
-		"subscriptions": {redfishsim.OpenBMC, ignores("subscriptions"), stepBMCRestore, device.CodeSetupMismatch, "mallory.example"},
-		"media":         {redfishsim.ILO, ignores("media"), "security_check", device.CodeSetupMismatch, "CD1 was not there"},
-		"protocols":     {redfishsim.Supermicro, ignores("protocols"), stepBMCRestore, device.CodeSetupMismatch, "IPMI is enabled, port 623 instead of disabled"},
-		"boot":          {redfishsim.IDRAC, ignores("boot"), "security_check", device.CodeSetupMismatch, "Continuous to Cd instead of Disabled"},
-		"keys of boot":  {redfishsim.XCC, ignores("secure_boot"), stepSecureBootRestore, device.CodeSetupMismatch, "secure_boot"},
-		"lockdown":      {redfishsim.Supermicro, ignores("lockdown"), "security_check", device.CodeSetupMismatch, "lockdown"},
-		"tpm":           {redfishsim.Supermicro, ignores("tpm"), stepTPMClear, device.CodeTPMNotCleared, "does not show that"},
-		"tpm presence": {redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) { c.TPMPresence = true }, stepSecureBootRestore, // which shares its restart
+		"accounts": {redfishsim.IDRAC, ignores("accounts"), stepBMCRestore, device.CodeSetupMismatch,
+			"accounts: mallory was not there"},
+		"keys": {redfishsim.XCC, ignores("keys"), stepBMCRestore, device.CodeSetupMismatch, "keys: monitor"},
+		"subscriptions": {redfishsim.OpenBMC, ignores("subscriptions"), stepBMCRestore, device.CodeSetupMismatch,
+			"mallory.example"},
+		"media": {redfishsim.ILO, ignores("media"), "security_check", device.CodeSetupMismatch, "CD1 was not there"},
+		"protocols": {redfishsim.Supermicro, ignores("protocols"), stepBMCRestore, device.CodeSetupMismatch,
+			"IPMI is enabled, port 623 instead of disabled"},
+		"boot": {redfishsim.IDRAC, ignores("boot"), "security_check", device.CodeSetupMismatch,
+			"Continuous to Cd instead of Disabled"},
+		"keys of boot": {redfishsim.XCC, ignores("secure_boot"), stepSecureBootRestore, device.CodeSetupMismatch,
+			"secure_boot"},
+		"lockdown": {redfishsim.Supermicro, ignores("lockdown"), "security_check", device.CodeSetupMismatch, "lockdown"},
+		"tpm": {redfishsim.Supermicro, ignores("tpm"), stepTPMClear, device.CodeTPMNotCleared,
+			"does not show that"},
+		"tpm presence": {redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) { c.TPMPresence = true },
+			stepSecureBootRestore, // which shares its restart
 			device.CodeTPMNotCleared, "console"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +212,8 @@ func TestWhatTheBMCDoesNotShowAnyMoreIsADifference(t *testing.T) {
 	require.Equal(t, device.CodeSetupMismatch, code(err), "%v", err)
 	require.ErrorContains(t, err, "subscriptions")
 	s.bmc.ClearFaults()
-	s.enrolled.Properties = strings.Replace(s.enrolled.Properties, `"certificates":{"BMC":"`, `"certificates":{"BMC":"0`, 1)
+	s.enrolled.Properties = strings.Replace(s.enrolled.Properties, `"certificates":{"BMC":"`, `"certificates":{"BMC":"0`,
+		1)
 	_, err = s.run(stepBMCRestore, nil)
 	require.Equal(t, device.CodeSetupMismatch, code(err), "%v", err)
 	require.ErrorContains(t, err, "certificates")

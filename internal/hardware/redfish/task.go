@@ -214,10 +214,12 @@ func (h *handle) waitsForReset(ctx context.Context, t *task) (bool, error) {
 
 // jobPaths are where an iDRAC may have the job of a task.
 func (h *handle) jobPaths(t *task) (all []string) {
-	for _, manager := range h.managers {
-		if job := t.job(); job != "" && manager != "" {
-			manager := strings.TrimSuffix(string(manager), "/")
-			all = append(all, manager+"/Jobs/"+job, manager+"/Oem/Dell/Jobs/"+job)
+	if t.job() == "" || h.last == nil {
+		return nil
+	}
+	for _, manager := range paths(h.last.Links.ManagedBy) {
+		if manager = strings.TrimSuffix(manager, "/"); manager != "" {
+			all = append(all, manager+"/Jobs/"+t.job(), manager+"/Oem/Dell/Jobs/"+t.job())
 		}
 	}
 	return all

@@ -97,20 +97,23 @@ func TestEveryFormOfAnAcceptedRequestNamesItsTask(t *testing.T) {
 		body     []byte
 		want     string
 	}{
-		"Location":                   {202, uri, nil, uri},
-		"body":                       {202, "", body, uri},
-		"both":                       {202, uri, body, uri},
-		"monitor and body":           {202, "/redfish/v1/TaskService/TaskMonitors/5", body, uri},
-		"monitor":                    {202, "/redfish/v1/TaskService/TaskMonitors/5", nil, "/redfish/v1/TaskService/TaskMonitors/5"},
+		"Location":         {202, uri, nil, uri},
+		"body":             {202, "", body, uri},
+		"both":             {202, uri, body, uri},
+		"monitor and body": {202, "/redfish/v1/TaskService/TaskMonitors/5", body, uri},
+		"monitor": {202, "/redfish/v1/TaskService/TaskMonitors/5", nil,
+			"/redfish/v1/TaskService/TaskMonitors/5"},
 		"absolute":                   {202, base + uri, nil, uri},
 		"another host":               {202, "https://other.example" + uri, nil, ""},
 		"another host, and the body": {202, "https://other.example" + uri, body, uri},
-		"Dell's job":                 {202, "/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/JID_1234", nil, tasksPath + "/JID_1234"},
-		"Dell's job, 200":            {200, "/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/JID_1234", nil, tasksPath + "/JID_1234"},
-		"no task":                    {204, "", nil, ""},
-		"a message":                  {200, "", []byte(`{"error": {}}`), ""},
-		"something created":          {201, "/redfish/v1/Systems/1/Storage/1/Volumes/2", nil, ""},
-		"no JSON":                    {202, "", []byte("<html>"), ""},
+		"Dell's job": {202, "/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/JID_1234", nil,
+			tasksPath + "/JID_1234"},
+		"Dell's job, 200": {200, "/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/JID_1234", nil,
+			tasksPath + "/JID_1234"},
+		"no task":           {204, "", nil, ""},
+		"a message":         {200, "", []byte(`{"error": {}}`), ""},
+		"something created": {201, "/redfish/v1/Systems/1/Storage/1/Volumes/2", nil, ""},
+		"no JSON":           {202, "", []byte("<html>"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{}

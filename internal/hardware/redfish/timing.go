@@ -87,9 +87,11 @@ func (h *handle) until(ctx context.Context, run hardware.StepRun, length time.Du
 		if err := h.progress(run, h.percent, doing); err != nil {
 			return err
 		}
-		if again, err := waiting.next(ctx); err != nil {
+		again, err := waiting.next(ctx)
+		switch {
+		case err != nil || !again && late == nil:
 			return err
-		} else if !again {
+		case !again:
 			return late()
 		}
 	}

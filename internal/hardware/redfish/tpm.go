@@ -3,7 +3,6 @@ package redfish
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,12 +81,8 @@ func (s *biosState) waits(way *tpmWay) bool {
 
 // readTPMState reads the BIOS and its way; nil: the BMC offers none.
 func (h *handle) readTPMState(ctx context.Context) (*biosState, *tpmWay, error) {
-	state, err := h.readBIOS(ctx)
-	var f *device.Fault
-	if refusedRead(err) || errors.As(err, &f) && f.Code == device.CodeCommandRefused {
-		return nil, nil, nil // no BIOS to see
-	}
-	if err != nil {
+	state, err := h.readBIOSShown(ctx)
+	if err != nil || state == nil {
 		return nil, nil, err
 	}
 	return state, state.tpmWay(), nil

@@ -38,6 +38,8 @@ type nodeSite struct {
 	*Site
 	policy string
 	nodes  map[string]*node
+	// resets: each clean resets the BMC to its defaults, and the secrets have the password of then.
+	resets bool
 }
 
 // node is one server of it.
@@ -105,7 +107,11 @@ func (s *nodeSite) allow(t testing.TB) {
 	secrets := map[string]site.Secret{}
 	var serials []string
 	for name, one := range s.nodes {
-		secrets[name] = one.Secret()
+		secret := one.Secret()
+		if s.resets {
+			secret.First = redfishsim.FirstPassword
+		}
+		secrets[name] = secret
 		serial := one.enrolled.Serial
 		if serial == "" {
 			serial = one.enrolled.ChassisSerial
@@ -140,7 +146,11 @@ func (s *nodeSite) writePolicy(t testing.TB, withoutFirmware ...redfishsim.Perso
 	}
 	policy := map[string]any{
 		"firmware": firmware,
-		"bios":     []map[string]any{{"type": "NODE", "vendor": "Dell*", "settings": map[string]any{"SriovGlobalEnable": "Enabled"}}},
+		"bios": []map[string]any{{"type": "NODE", "vendor": "Dell*",
+			"settings": map[string]any{"SriovGlobalEnable": "Enabled"}}},
+	}
+	if s.resets {
+		policy["priorities"] = map[string]any{"bmc_reset": 33}
 	}
 	text, err := json.Marshal(policy)
 	require.NoError(t, err)

@@ -96,10 +96,20 @@ var kinds = []strike{
 	{victim: theServer, method: http.MethodPatch, path: "*/NetworkProtocol"},
 }
 
+// resetKinds are those of a reset of the BMC to its defaults.
+var resetKinds = []strike{
+	{victim: theWorker, method: http.MethodPost, path: "*/Manager.ResetToDefaults"},
+	{victim: theBMC, method: http.MethodPost, path: "*/Manager.ResetToDefaults"},
+	{victim: theServer, method: http.MethodPost, path: "*/Manager.ResetToDefaults"},
+	{victim: theWorker, method: http.MethodPatch, path: "*/AccountService/Accounts/2"},
+	{victim: theBMC, method: http.MethodPatch, path: "*/AccountService/Accounts/2"},
+	{victim: theServer, method: http.MethodPatch, path: "*/AccountService/Accounts/2"},
+}
+
 // strikesOfEachKind are those of one victim, before and after its kinds of requests. Before and
 // after are the same for a read, which has no effect, and for the server, which sees no request,
 // only time.
-func strikesOfEachKind(v victim) (all []strike) {
+func strikesOfEachKind(kinds []strike, v victim) (all []strike) {
 	for _, k := range kinds {
 		if k.victim != v {
 			continue
@@ -117,6 +127,33 @@ func strikesOfEachKind(v victim) (all []strike) {
 // sent twice in one clean: what has come of one whose answer was lost may be for the operator to see.
 func TestKillAtEachKindOfRequestToABMC(t *testing.T) {
 	t.Parallel()
+	eachVictim(t, func(t *testing.T, site *Site, v victim) {
+		all := strikesOfEachKind(kinds, v)
+		killAtEach(t, newNodeSite(t, site, slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(all))), all, v)
+	})
+}
+
+// The same at a reset of the BMC to its defaults, after which its account has the vendor's first password.
+func TestKillAtEachRequestOfAResetOfABMC(t *testing.T) {
+	t.Parallel()
+	eachVictim(t, func(t *testing.T, site *Site, v victim) {
+		all := strikesOfEachKind(resetKinds, v)
+		s := newNodeSite(t, site, slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(all)),
+			func(_ *redfishsim.Config, s *redfishsim.State) { // others that a reset takes away cannot be made again
+				s.Setup.Accounts, s.Setup.Subscriptions = s.Setup.Accounts[:1], nil
+			})
+		s.resets = true
+		s.allow(t)
+		s.writePolicy(t)
+		killAtEach(t, s, all, v)
+		for name, one := range s.nodes {
+			require.Positive(t, one.state(t).Defaults, name)
+		}
+	})
+}
+
+func eachVictim(t *testing.T, test func(t *testing.T, site *Site, v victim)) {
+	t.Helper()
 	for _, v := range []victim{theWorker, theBMC, theServer} {
 		t.Run(string(v), func(t *testing.T) {
 			t.Parallel()
@@ -124,17 +161,15 @@ func TestKillAtEachKindOfRequestToABMC(t *testing.T) {
 			if v == theServer {
 				on = ownServer
 			}
-			killAtEachKind(t, on(t), v)
+			test(t, on(t), v)
 		})
 	}
 }
 
-// killAtEachKind strikes as many new servers at once, so that the driver's waits overlap, in
+// killAtEach strikes as many new servers at once, so that the driver's waits overlap, in
 // their first clean: the victim is killed while each of them is at its request.
-func killAtEachKind(t *testing.T, site *Site, v victim) {
+func killAtEach(t *testing.T, s *nodeSite, all []strike, v victim) {
 	t.Helper()
-	all := strikesOfEachKind(v)
-	s := newNodeSite(t, site, slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(all)))
 	w := s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
 	names := slices.Sorted(maps.Keys(s.nodes))
 	before, faulted := make([]redfishsim.State, len(names)), make([]int, len(names))

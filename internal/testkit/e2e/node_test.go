@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +64,11 @@ func TestANodeIsCleanedByAllSteps(t *testing.T) {
 			})
 		}, "list", "--type", "NODE", "-o", "json")
 	})
+	t.Run("Ironic's client finds nothing of a tenant's", func(t *testing.T) {
+		for _, name := range names {
+			s.nodes[name].requireSeenBySushy(t)
+		}
+	})
 	t.Run("an idle BMC gets no request", func(t *testing.T) {
 		count := func() (all []redfishsim.Counts) {
 			for _, name := range names {
@@ -100,6 +106,50 @@ func TestANodeIsCleanedByAllSteps(t *testing.T) {
 		require.NoError(t, s.Server.Stop())
 		s.requireNoFileHas(t, secrets)
 	})
+}
+
+// requireSeenBySushy asserts that python3-sushy reads the server as it was when it was enrolled.
+func (n *node) requireSeenBySushy(t *testing.T) {
+	t.Helper()
+	const library = "/usr/lib/python3/dist-packages/sushy/main.py"
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("python3-sushy is not installed: deploy/setup-test.sh installs it:", err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, []byte(n.BMC.CA), 0o600))
+	script := exec.CommandContext(t.Context(), "/usr/bin/python3",
+		filepath.Join(root, "internal/testkit/redfishsim/testdata/state.py"),
+		n.BMC.URL, n.BMC.Username, n.BMC.Password, ca, strings.TrimPrefix(n.BMC.SystemURL, n.BMC.URL))
+	// The library prefers the environment's certificates and proxy to what it is given.
+	script.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1"}
+	var problems bytes.Buffer
+	script.Stderr = &problems
+	out, err := script.Output()
+	require.NoError(t, err, "%s%s", out, problems.String())
+	type secureBoot struct {
+		Enabled bool
+		Mode    string
+	}
+	var is struct {
+		Power, BIOS, Override string
+		Order, Subscriptions  []string
+		SecureBoot            *secureBoot `json:"secure_boot"`
+		Media                 []*string
+		Accounts              map[string]string
+		Sessions              int
+	}
+	require.NoError(t, json.Unmarshal(out, &is), "%s", out)
+	was := n.enrolled.Setup
+	require.Equal(t, []any{"On", targetBIOS, "Disabled", 1}, []any{is.Power, is.BIOS, is.Override, is.Sessions})
+	require.Equal(t, was.Order, is.Order)
+	require.Equal(t, map[string]string{"root": "Administrator", "monitor": "ReadOnly"}, is.Accounts)
+	require.Equal(t, []string{was.Subscriptions[0].Destination}, is.Subscriptions)
+	require.Equal(t, make([]*string, len(was.Media)), is.Media, "inserted media")
+	if n.personality == redfishsim.OpenBMC {
+		require.Nil(t, is.SecureBoot)
+		return
+	}
+	require.Equal(t, &secureBoot{Enabled: true, Mode: "UserMode"}, is.SecureBoot)
 }
 
 // requireRecord asserts what the record of the server's last clean says.

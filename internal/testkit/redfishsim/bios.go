@@ -133,6 +133,9 @@ func (b *BIOS) entries() []any {
 		case string:
 			entry["Type"] = "String"
 		}
+		if name == SetupPassword {
+			entry["Type"] = "Password"
+		}
 		if allowed := values(name); allowed != nil {
 			var list []any
 			for _, one := range allowed {
@@ -144,6 +147,13 @@ func (b *BIOS) entries() []any {
 	}
 	return all
 }
+
+// SetupPassword is the attribute of an iDRAC's BIOS that shows whether its setup has a password: PasswordShown, or
+// nothing. Nobody but who knows it takes it away.
+const (
+	SetupPassword = "SetupPassword"
+	PasswordShown = "********"
+)
 
 // outsidePOST is do where POST does not run: an iLO changes nothing then.
 func (m *Machine) outsidePOST(do handler) handler {

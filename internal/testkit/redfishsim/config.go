@@ -72,6 +72,7 @@ type Delays struct {
 	Stale      time.Duration // after a reset the BMC still shows the end of the POST before
 	Settle     time.Duration // a BIOS job goes on for this long after POST has ended
 	Forget     time.Duration // a finished task's monitor answers for this long, then 404
+	Defaults   time.Duration // from the answer to a reset of the BMC to its defaults; 0: that cuts the answer off
 }
 
 // Config is how the BMC behaves. New fills it in for the personality; options change it. What no
@@ -117,8 +118,14 @@ type Config struct {
 	WeakETags        bool // W/"…" never matches: 412
 	TPMPresence      bool // a clear of the TPM waits at the console for somebody who agrees
 
+	// Defaults are the kinds of Manager.ResetToDefaults. NeverBack: the BMC does not come back from one.
+	// AnotherCertificate is the one that it makes for itself.
+	Defaults           []string
+	NeverBack          bool
+	AnotherCertificate simserver.Shown
+
 	// Ignores are what the BMC says yes to and does not do: accounts, keys, subscriptions, media, protocols,
-	// host_interfaces, kcs, lockdown, boot, secure_boot, tpm.
+	// host_interfaces, kcs, lockdown, boot, secure_boot, tpm, defaults.
 	Ignores []string
 
 	// Drives.
@@ -162,6 +169,7 @@ func defaults(p Personality) Config {
 			"PushPowerButton", "PowerCycle"},
 		PowerConflict:  409,
 		RestartKeepsOn: true,
+		Defaults:       []string{"ResetAll"},
 	}
 	switch p {
 	case IDRAC:
@@ -169,6 +177,8 @@ func defaults(p Personality) Config {
 		c.MaxSessions, c.SessionsSurvive = 8, true
 		c.TaskForm, c.EraseForm, c.UpdateForm = LocationOnly, LocationOnly, LocationOnly
 		c.JobIDs = true
+		c.Defaults = []string{"ResetAll", keepsUsers, keepsNetwork}
+		c.Delays.Defaults = 5 * time.Millisecond
 		c.MultipartPath, c.PushPath = updateService+"/MultipartUpload", inventory
 		c.PushStores, c.OperationApplyTimes, c.BIOSStaged = true, []string{"Immediate", "OnReset"}, true
 	case ILO:
@@ -196,6 +206,7 @@ func defaults(p Personality) Config {
 		c.MaxSessions = 64
 	case XCC:
 		c.BIOSSettings = "Pending"
+		c.Defaults = []string{"ResetAll", keepsUsers, keepsNetwork}
 		c.MultipartPath = "/mfwupdate"
 		c.OperationApplyTimes = []string{"Immediate", "OnReset"}
 	}
@@ -221,6 +232,7 @@ const (
 	ExitAfter     = simserver.ExitAfter
 	HangBefore    = simserver.HangBefore
 	HangAfter     = simserver.HangAfter
+	SlowAfter     = simserver.SlowAfter
 	HoldAfter     = simserver.HoldAfter
 	Respond       = simserver.Respond
 	RespondAfter  = simserver.RespondAfter

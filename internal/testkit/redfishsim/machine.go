@@ -36,7 +36,7 @@ func New(p Personality, options ...Option) *Machine {
 func machine(config Config, state State) *Machine {
 	m := &Machine{Core: simserver.New(config, state)}
 	m.Hooks = simserver.Hooks{Advance: m.advance, Changed: m.changed, Sign: m.sign, Answer: m.answer, Spoil: m.spoil,
-		Write: m.write}
+		Write: m.write, Shown: func() simserver.Shown { return m.Data.Shown }}
 	return m
 }
 
@@ -87,6 +87,7 @@ type Server struct {
 	SystemURL          string // of the system, as an operator enrolls it
 	CA                 string // PEM
 	Username, Password string
+	Dial               simserver.Dial // nil: it has a port
 }
 
 // Start serves a new machine until the test ends.
@@ -95,8 +96,23 @@ func Start(t testing.TB, p Personality, options ...Option) *Server {
 	m := New(p, options...)
 	t.Cleanup(m.working.Wait)
 	address, ca := m.Start(t)
+	return m.served(address, ca)
+}
+
+func (m *Machine) served(address, ca string) *Server {
 	return &Server{Machine: m, URL: address, SystemURL: address + m.uri(m.system("")), CA: ca, Username: m.Conf.Username,
 		Password: m.Conf.Password}
+}
+
+// StartInMemory is Start without a network, but for what Dial makes.
+func StartInMemory(t testing.TB, p Personality, options ...Option) *Server {
+	t.Helper()
+	m := New(p, options...)
+	t.Cleanup(m.working.Wait)
+	address, ca, dial := m.StartInMemory(t)
+	s := m.served(address, ca)
+	s.Dial = dial
+	return s
 }
 
 // Process is a machine that runs as a process of its own: the command
@@ -187,7 +203,7 @@ func (m *Machine) Hurry() {
 	m.Do(func(now time.Time) {
 		m.DownUntil = now.Add(-m.Conf.Delays.WarmUp)
 		s := &m.Data
-		s.PowerDue, s.POSTDue = now, now
+		s.PowerDue, s.POSTDue, s.DefaultsDue = now, now, now
 		for _, w := range s.Work {
 			w.Due = now
 		}
@@ -257,6 +273,9 @@ func (m *Machine) next() (at time.Time, do func(time.Time)) {
 		}
 	}
 	s := &m.Data
+	if s.DefaultsKind != "" {
+		sooner(s.DefaultsDue, m.toDefaults)
+	}
 	if s.PowerNext != "" {
 		sooner(s.PowerDue, m.powerDone)
 	}

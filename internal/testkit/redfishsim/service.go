@@ -112,17 +112,21 @@ type resource struct {
 // tree is the resources of a part of the service by their paths, as they are now.
 type tree struct {
 	*Machine
-	at  time.Time
-	all map[string]*resource
+	at   time.Time
+	path string // that is asked for, in lower case
+	all  map[string]*resource
+}
+
+// wants: what is below one of these paths is asked for.
+func (t *tree) wants(any ...string) bool {
+	return slices.ContainsFunc(any, func(of string) bool { return of != "" && strings.HasPrefix(t.path, strings.ToLower(of)) })
 }
 
 // tree is the part that has path.
 func (m *Machine) tree(at time.Time, path string) *tree {
-	t := &tree{Machine: m, at: at, all: map[string]*resource{}}
+	t := &tree{Machine: m, at: at, path: strings.ToLower(path), all: map[string]*resource{}}
 	part := func(add func(), paths ...string) {
-		if slices.ContainsFunc(paths, func(of string) bool {
-			return of != "" && strings.HasPrefix(strings.ToLower(path), strings.ToLower(of))
-		}) {
+		if t.wants(paths...) {
 			add()
 		}
 	}
@@ -203,6 +207,11 @@ func (m *Machine) answer(c *call) answer {
 		return unauthorized()
 	case r == nil:
 		return failure(404, "Base.1.8.ResourceMissingAtURI", "The resource at the URI was not found.")
+	case m.mustChangePassword(c) && !open && !below(m.Conf.SessionsPath) &&
+		!(method == http.MethodPatch && below(accounts+"/")):
+		a := failure(403, "", "")
+		a.Body["error"].(doc)["@Message.ExtendedInfo"] = []any{m.passwordChange()}
+		return a
 	case m.locked(method, bare):
 		return failure(403, "Base.1.8.ResourceInUse", "The system is in lockdown mode.")
 	case m.Conf.Unlicensed && (below(m.system("/Bios")) || method != http.MethodGet && below(updateService)):

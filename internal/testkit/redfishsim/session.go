@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"burnish/internal/testkit/simserver"
 )
 
 // TokenPrefix begins the token of every session: who looks for it finds them all.
@@ -37,11 +35,12 @@ func (m *Machine) session(r *http.Request) *Session {
 
 // sign says in the log whose session a request is of.
 func (m *Machine) sign(r *http.Request, entry *Request) {
-	if simserver.IsSession(entry.Path) {
-		entry.Body = strings.ReplaceAll(entry.Body, m.Conf.Password, "…")
-	}
+	entry.Body = strings.ReplaceAll(strings.ReplaceAll(entry.Body, m.Conf.Password, "…"), FirstPassword, "…")
 	if s := m.session(r); s != nil {
 		entry.Session = s.ID
+		if s.First {
+			entry.User = firstUser
+		}
 	}
 }
 
@@ -53,7 +52,7 @@ func (m *Machine) authenticate(c *call) bool {
 	}
 	if c.Header.Get("X-Auth-Token") == "" {
 		user, password, has := c.BasicAuth()
-		return has && user == m.Conf.Username && password == m.Conf.Password
+		return has && user == m.Conf.Username && password == m.password()
 	}
 	s := m.session(c.Request)
 	if s != nil {
@@ -100,16 +99,22 @@ func (m *Machine) sessionBody(s *Session) doc {
 
 func (m *Machine) login(c *call) answer {
 	s := &m.Data
+	right := c.Text("UserName") == m.Conf.Username && c.Text("Password") == m.password()
+	if !right && c.Text("UserName") == m.Conf.Username {
+		s.WrongPasswords++
+		s.Locked = s.Locked || s.WrongPasswords == mostWrongPasswords
+	}
 	switch {
-	case !m.mayLogin() || c.Text("UserName") != m.Conf.Username || c.Text("Password") != m.Conf.Password:
+	case !m.mayLogin() || !right || s.Locked:
 		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "The service received an authorization error.")
 	case len(s.Sessions) >= m.Conf.MaxSessions:
 		code := map[bool]string{true: "IDRAC.2.8.RAC0218", false: "Base.1.8.SessionLimitExceeded"}[m.is(IDRAC)]
 		return failure(503, code, "The maximum number of user sessions is reached.")
 	}
 	s.NextSession++
+	s.WrongPasswords = 0
 	one := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: m.Conf.Username,
-		Created: c.At, Used: c.At}
+		Created: c.At, Used: c.At, First: s.FirstPassword}
 	if host, _, err := net.SplitHostPort(c.RemoteAddr); err == nil {
 		one.Origin = host
 	}
@@ -117,6 +122,9 @@ func (m *Machine) login(c *call) answer {
 	a := answer{Status: http.StatusCreated, Header: map[string]string{"X-Auth-Token": one.Token}}
 	path := m.Conf.SessionsPath + "/" + one.ID
 	a.Body = m.tree(c.At, path).node(path).doc
+	if one.First {
+		a.Body["@Message.ExtendedInfo"] = []any{m.passwordChange()}
+	}
 	if !m.Conf.LoginWithoutLocation {
 		a.Header["Location"] = m.uri(path)
 		if m.is(ILO) {
@@ -124,6 +132,35 @@ func (m *Machine) login(c *call) answer {
 		}
 	}
 	return a
+}
+
+// mostWrongPasswords lock the account.
+const mostWrongPasswords = 3
+
+// firstUser is the user of a request in the log whose session may change the first password only.
+const firstUser = "who must change the password"
+
+// FirstPassword is that of the account that asks, after a reset of the BMC that does not keep accounts.
+const FirstPassword = "on-the-label-of-the-chassis"
+
+// password is the one that the account has.
+func (m *Machine) password() string {
+	if m.Data.FirstPassword {
+		return FirstPassword
+	}
+	return m.Conf.Password
+}
+
+// passwordChange is the message that says where the first password is changed.
+func (m *Machine) passwordChange() doc {
+	one := information("Base.1.8.PasswordChangeRequired",
+		"The password provided for this account must be changed before access is granted.", "Critical")
+	for _, a := range m.Data.Setup.Accounts {
+		if a.User == m.Conf.Username {
+			one["MessageArgs"] = []string{m.uri(accounts + "/" + a.ID)}
+		}
+	}
+	return one
 }
 
 // OpenSessions are the IDs of the sessions that are open.

@@ -139,6 +139,7 @@ func setup(p Personality, s *State) {
 	case IDRAC:
 		s.BIOS.Defaults["TpmSecurity"], s.BIOS.Attributes["TpmSecurity"] = "On", "On"
 		s.BIOS.Defaults["TpmPpiBypassClear"], s.BIOS.Attributes["TpmPpiBypassClear"] = "Disabled", "Disabled"
+		s.BIOS.Attributes[SetupPassword] = ""
 	case ILO:
 		s.BIOS.Defaults["TpmVisibility"], s.BIOS.Attributes["TpmVisibility"] = "Visible", "Hidden"
 	}
@@ -304,6 +305,9 @@ func (t *tree) addAccounts() {
 			if role := c.Text("RoleId"); role != "" {
 				a.Role = role
 			}
+			if given := c.Text("Password"); given != "" && a.User == t.Conf.Username {
+				t.Data.FirstPassword = given != t.Conf.Password
+			}
 			name, renames := c.JSON["UserName"].(string)
 			switch {
 			case !renames:
@@ -333,6 +337,7 @@ func (t *tree) addAccounts() {
 func (t *tree) addManagerSetup(r *resource, path string) {
 	one := &t.Data.Setup
 	t.addMedia(r, path)
+	t.addDefaults(r, path)
 	network := path + "/NetworkProtocol"
 	r.doc["NetworkProtocol"] = t.link(network)
 	protocols := doc{"HostName": "bmc"}
@@ -441,9 +446,11 @@ func (t *tree) addBoot(r *resource) {
 		if one.OrderShown != nil {
 			boot["BootOrder"] = one.OrderShown
 		}
-		t.list("BootOption", list)
-		for _, o := range one.Options {
-			t.addBootOption(list, o)
+		if t.wants(list) {
+			t.list("BootOption", list)
+			for _, o := range one.Options {
+				t.addBootOption(list, o)
+			}
 		}
 		if settings := map[Personality]string{IDRAC: "/Settings", XCC: "/Pending"}[t.Conf.Personality]; settings != "" {
 			link := doc{"@odata.type": "#Settings.v1_3_0.Settings", "SettingsObject": t.link(t.system(settings))}
@@ -532,6 +539,9 @@ func (t *tree) addSecureBoot(r *resource) {
 	}
 	list := path + "/SecureBootDatabases"
 	b.doc["SecureBootDatabases"] = t.link(list)
+	if !t.wants(list) {
+		return
+	}
 	t.list("SecureBootDatabase", list)
 	for suffix, databases := range map[string]map[string][]string{"": s.Databases, "Default": s.Vendor} {
 		for _, name := range []string{"PK", "KEK", "db", "dbx"} {

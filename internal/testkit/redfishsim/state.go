@@ -1,6 +1,10 @@
 package redfishsim
 
-import "time"
+import (
+	"time"
+
+	"burnish/internal/testkit/simserver"
+)
 
 // State is the server and what its BMC remembers. A test reads a copy with Machine.State
 // and changes it with Machine.Change.
@@ -22,12 +26,23 @@ type State struct {
 	POSTStart time.Time
 	LastReset time.Time
 
-	BIOS       BIOS
-	Setup      Setup
-	Components []*Component
-	Upload     *Upload // waits for StartUpdate
-	LastUpdate string  // how it ended, in the words of Oem.Hpe.State; empty: there was none
-	Storages   []*Storage
+	BIOS  BIOS
+	Setup Setup
+	// DefaultsKind is the reset of the BMC to its defaults that comes at DefaultsDue; "": none does. Defaults
+	// counts those that were.
+	DefaultsKind string
+	DefaultsDue  time.Time
+	Defaults     int
+	// FirstPassword: the account that asks has the vendor's first password, which it must change.
+	FirstPassword bool
+	// WrongPasswords are those since the last right one; Locked: the account is locked since.
+	WrongPasswords int
+	Locked         bool
+	Shown          simserver.Shown // the BMC's certificate
+	Components     []*Component
+	Upload         *Upload // waits for StartUpdate
+	LastUpdate     string  // how it ended, in the words of Oem.Hpe.State; empty: there was none
+	Storages       []*Storage
 
 	Work        []*Work
 	Tasks       []*Task
@@ -154,6 +169,7 @@ type Message struct {
 type Session struct {
 	ID, Token, User string
 	Origin          string // the client's address
+	First           bool   // it was made with the first password, and may change that only
 	Created         time.Time
 	Used            time.Time `json:"-"` // in memory only
 }

@@ -114,6 +114,21 @@ func (t *tree) addSystem() {
 			"SerialNumber": s.Serial + "-OTHER", "BiosVersion": s.version("BIOS", secondSystem), "PowerState": powerOn,
 		})
 	}
+	// An iLO's system does not list its PCIe devices.
+	if !t.is(ILO) {
+		var devices []string
+		for i := range s.Links {
+			devices = append(devices, t.chassis("/PCIeDevices/"+strconv.Itoa(i)))
+		}
+		r.doc["PCIeDevices"] = t.links(devices...)
+	}
+	if t.wants(t.system("/Processors"), t.system("/Memory")) {
+		t.addParts()
+	}
+}
+
+func (t *tree) addParts() {
+	s := &t.Data
 	t.list("Processor", t.system("/Processors"))
 	for i := range s.CPUs {
 		id := fmt.Sprintf("CPU%d", i+1)
@@ -134,14 +149,6 @@ func (t *tree) addSystem() {
 			body = doc{"CapacityMiB": nil, "Status": doc{"State": "Absent"}}
 		}
 		t.member("Memory.v1_11_0.Memory", t.system("/Memory"), id, id, body)
-	}
-	// An iLO's system does not list its PCIe devices.
-	if !t.is(ILO) {
-		var devices []string
-		for i := range s.Links {
-			devices = append(devices, t.chassis("/PCIeDevices/"+strconv.Itoa(i)))
-		}
-		r.doc["PCIeDevices"] = t.links(devices...)
 	}
 }
 

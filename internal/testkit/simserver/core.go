@@ -52,6 +52,8 @@ type Hooks struct {
 	// request is carried out.
 	Spoil func(f *Fault, r *http.Request, a *Answer)
 	Write func(w http.ResponseWriter, r *http.Request, a Answer)
+	// Shown is the certificate that is shown now; nil: the one that it was begun with.
+	Shown func() Shown
 }
 
 // Call is a request that is carried out.

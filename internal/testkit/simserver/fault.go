@@ -61,6 +61,8 @@ type Fault struct {
 	For    time.Duration
 	Server string // that is taken or freed
 	Task   TaskFault
+	// Then is called when it happens: the request had its effect, or not, and has no answer yet.
+	Then func() `json:"-"`
 
 	logins int // so far
 	went   int // wrong so far

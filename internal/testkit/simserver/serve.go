@@ -59,7 +59,7 @@ func (c *Core[C, S]) Serve(handler http.Handler, listener net.Listener, certific
 		Handler:           handler,
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // it logs each connection that ends
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		TLSConfig:         &tls.Config{GetCertificate: c.certificates(certificate), MinVersion: tls.VersionTLS12},
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // a cut ends one request only
 		ConnState: func(connection net.Conn, state http.ConnState) {
 			mu.Lock()
@@ -94,6 +94,31 @@ func (c *Core[C, S]) Serve(handler http.Handler, listener net.Listener, certific
 		_ = server.Close()
 		<-served
 		c.Close()
+	}
+}
+
+// certificates gives the certificate that is shown to each new connection.
+func (c *Core[C, S]) certificates(begun tls.Certificate) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	renewed := sync.OnceValues(func() (tls.Certificate, error) { return renewal(begun) })
+	foreign := sync.OnceValues(func() (tls.Certificate, error) {
+		pair, _, _, err := Certificate("Another CA")
+		return pair, err
+	})
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		shown := Begun
+		if c.Shown != nil {
+			c.Mu.Lock()
+			shown = c.Shown()
+			c.Mu.Unlock()
+		}
+		pair, err := begun, error(nil)
+		switch shown {
+		case Renewed:
+			pair, err = renewed()
+		case Foreign:
+			pair, err = foreign()
+		}
+		return &pair, err
 	}
 }
 
@@ -182,6 +207,11 @@ func (c *Core[C, S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	exit := c.exit
 	c.Mu.Unlock()
 
+	for _, f := range faults {
+		if f.Then != nil {
+			f.Then()
+		}
+	}
 	for _, until := range held {
 		c.wait(r, until)
 	}

@@ -41,13 +41,8 @@ func Certificate(authority string) (pair tls.Certificate, ca, chain []byte, err 
 	if err != nil {
 		return tls.Certificate{}, nil, nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: authority},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+	template := loopback(authority, 1)
+	template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return tls.Certificate{}, nil, nil, err
@@ -60,6 +55,42 @@ func Certificate(authority string) (pair tls.Certificate, ca, chain []byte, err 
 	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	pair, err = tls.X509KeyPair(ca, secret)
 	return pair, ca, append(ca[:len(ca):len(ca)], secret...), err
+}
+
+// loopback is what a certificate for loopback says.
+func loopback(name string, serial int64) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+}
+
+// Shown is which certificate a simulator shows.
+type Shown string
+
+// The certificates: that of its beginning, one that the same authority has made since, and one of an
+// authority that no client knows.
+const (
+	Begun   Shown = ""
+	Renewed Shown = "renewed"
+	Foreign Shown = "foreign"
+)
+
+// renewal is another certificate of the authority that is pair, with its key.
+func renewal(pair tls.Certificate) (tls.Certificate, error) {
+	authority, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, loopback("Renewed", 2), authority, &key.PublicKey, pair.PrivateKey)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 // Client trusts the authority, and keeps no connection.

@@ -13,6 +13,7 @@ import (
 type Secret struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
+	First    string `json:"first_password,omitempty"`
 	CA       string `json:"ca"`
 }
 

@@ -1,0 +1,395 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+)
+
+// bmcReset is the last reset of a BMC to its defaults, as it is kept beside the open sessions: until the BMC has
+// the secret's password again, no step can be begun that would know of it.
+type bmcReset struct {
+	// Kind is what was sent. Done: the BMC is back, is the same one and has the secret's password.
+	Kind string `json:"kind"`
+	Done bool   `json:"done,omitempty"`
+	// Serial is that of the server, Service the UUID of the BMC's service, "" where it shows none, Account the
+	// path of the account of the secret.
+	Serial  string `json:"serial"`
+	Service string `json:"service,omitempty"`
+	Account string `json:"account,omitempty"`
+	// Logins counts those with the first password. Proved: one was accepted.
+	Logins int  `json:"logins,omitempty"`
+	Proved bool `json:"proved,omitempty"`
+	// Certificate is that of before, Accepted the one that the BMC had when it came back.
+	Certificate string `json:"certificate,omitempty"`
+	Accepted    string `json:"accepted,omitempty"`
+}
+
+// The resets that leave the BMC its address: after another one it does not come back where it was.
+const (
+	keepsUsers   = "PreserveNetworkAndUsers"
+	keepsNetwork = "PreserveNetwork"
+)
+
+// mostFirstLogins bounds the logins with the first password, which is wrong once it was changed: BMCs lock an
+// account after some wrong ones.
+const mostFirstLogins = 2
+
+const keptReset = "-reset"
+
+// loadReset gives the last reset; the zero one: there was none.
+func (b *bmc) loadReset() (bmcReset, error) {
+	all, err := kept[[]bmcReset](b, keptReset)
+	if err != nil || len(all) == 0 {
+		return bmcReset{}, err
+	}
+	return all[0], nil
+}
+
+func (b *bmc) saveReset(r bmcReset) error { return keep(b, keptReset, []bmcReset{r}) }
+
+// resetRecord is how far the step is, as it is journaled.
+type resetRecord struct {
+	// Tries counts the requests. Accepted: the BMC has said yes to the last one. Back: it has come back.
+	Tries    int  `json:"tries,omitempty"`
+	Accepted bool `json:"accepted,omitempty"`
+	Back     bool `json:"back,omitempty"`
+	// Before is when the BMC was restarted last before the last request, "" where it does not say.
+	Before string `json:"before,omitempty"`
+}
+
+// bmcResetter carries out one attempt of the step.
+type bmcResetter struct {
+	h       *handle
+	run     hardware.StepRun
+	manager *manager
+	kind    string
+	name    string // of the parameter
+	rec     resetRecord
+	session string // when the last request was sent, or this attempt began
+	sent    bool   // in this attempt
+}
+
+// resetBMC sets the BMC back to its defaults, waits for its return, and proves that it is the same one. Its
+// account gets the secret's password again at the first login; see passFirst. A second reset harms nothing, so
+// that a request without an answer is sent again. That the BMC has done what it was asked for, only its word
+// and its restart say, where it keeps the accounts: what the step changes, bmc_restore reads item by item.
+func (h *handle) resetBMC(ctx context.Context, run hardware.StepRun) (string, error) {
+	r := &bmcResetter{h: h, run: run}
+	if found, err := r.find(ctx); err != nil || !found {
+		return "not covered: the BMC offers no reset to its defaults that keeps its address", err
+	}
+	if _, err := run.Load(run.Step, &r.rec); err != nil {
+		return "", err
+	}
+	_, r.session = h.bmc.ownSession()
+	for !r.rec.Back {
+		if err := r.round(ctx); err != nil {
+			return "", awayAfterReset(err)
+		}
+	}
+	note, err := r.prove(ctx)
+	return note, awayAfterReset(err)
+}
+
+// awayAfterReset: a BMC that does not come back is the operator's.
+func awayAfterReset(err error) error {
+	f, is := device.AsFault(err)
+	if !is || f.Code != device.CodeBMCUnreachable {
+		return err
+	}
+	return hardware.Refused(f.Code, "see the BMC at the server itself: its address, certificate and account; then clean "+
+		"the server", "the BMC has not come back from its reset to the defaults: %s", f.Message)
+}
+
+// find gives the manager that can be reset, and how; false: none can.
+func (r *bmcResetter) find(ctx context.Context) (found bool, err error) {
+	secret, err := r.h.driver.credentials(r.h.bmc.secret)
+	if err != nil {
+		return false, err
+	}
+	kinds := []string{keepsUsers}
+	if secret.FirstPassword != "" {
+		kinds = []string{keepsNetwork, keepsUsers}
+	}
+	err = r.h.eachManager(ctx, func(m *manager) error {
+		reset := m.Actions.Reset
+		name, listed := "ResetType", reset.Allowed
+		if len(reset.Older) > 0 {
+			name, listed = "ResetToDefaultsType", reset.Older
+		}
+		allowed, err := r.h.allowedValues(ctx, listed, reset.ActionInfo, name)
+		i := slices.IndexFunc(kinds, func(kind string) bool { return slices.Contains(allowed, kind) })
+		if r.manager == nil && reset.Target != "" && i >= 0 {
+			r.manager, r.kind, r.name = m, kinds[i], name
+		}
+		return err
+	})
+	return r.manager != nil, err
+}
+
+// round sends the request, unless an earlier attempt has sent it, and waits for the restart.
+func (r *bmcResetter) round(ctx context.Context) error {
+	t := r.h.driver.timing
+	if r.rec.Tries == 0 {
+		if err := r.send(ctx); err != nil {
+			return err
+		}
+	}
+	// Where the BMC does not show its restarts, a new worker does not know whether one was before its time.
+	sure, within := r.rec.Accepted && (r.sent || r.rec.Before != ""), t.settle
+	if sure {
+		within = t.restart
+	}
+	restarted, err := r.restarts(ctx, within)
+	if err != nil {
+		return err
+	}
+	is, err := r.h.bmc.loadReset()
+	switch {
+	case err != nil:
+		return err
+	case restarted && (r.rec.Accepted || is.Proved || r.rec.Tries > 1):
+		r.rec.Back = true
+		return r.save()
+	case sure || r.rec.Tries == maxTries:
+		return stuck("the BMC has not restarted within %v after its reset to the defaults", within)()
+	}
+	return r.send(ctx)
+}
+
+// save journals how far the step is.
+func (r *bmcResetter) save() error { return r.run.Save(r.run.Step, r.rec) }
+
+// send asks for the reset.
+func (r *bmcResetter) send(ctx context.Context) error {
+	h := r.h
+	if _, err := h.waitUntilNothingWrites(ctx, r.run, nil); err != nil {
+		return err
+	}
+	reset, err := r.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.progress(r.run, 10, "resets the BMC to its defaults"); err != nil {
+		return err
+	}
+	tries := r.rec.Tries + 1
+	for {
+		now := &manager{}
+		if err := h.get(ctx, r.manager.path, now); err != nil {
+			return err
+		}
+		_, r.session = h.bmc.ownSession()
+		away := h.away
+		_, err = h.change(ctx, request{Method: http.MethodPost, Path: string(r.manager.Actions.Reset.Target),
+			Body: map[string]any{r.name: r.kind}, Intent: func() error {
+				if h.away != away {
+					return errWasAway
+				}
+				if err := h.bmc.saveReset(reset); err != nil {
+					return err
+				}
+				r.rec, r.sent = resetRecord{Tries: tries, Before: now.LastResetTime}, true
+				return r.save()
+			}})
+		if !errors.Is(err, errWasAway) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		r.rec.Accepted = true
+		return r.save()
+	case isLost(err) || mayBeAskedAgain(err):
+		return nil // what has come of it, its restart shows
+	}
+	return err
+}
+
+// errWasAway: the BMC may have restarted since its last restart was read.
+var errWasAway = errors.New("the BMC was away")
+
+// prepare is what is kept of the reset before it is sent. What identifies the BMC then, it shows to everybody:
+// with the first password nothing else can be read.
+func (r *bmcResetter) prepare(ctx context.Context) (bmcReset, error) {
+	h := r.h
+	before, err := h.bmc.loadReset()
+	if err != nil {
+		return before, err
+	}
+	reset := bmcReset{Kind: r.kind, Serial: h.enrolled.Serial, Certificate: h.certificate, Accepted: before.Accepted}
+	if reset.Service, err = h.service(ctx); err != nil {
+		return reset, err
+	}
+	secret, err := h.driver.credentials(h.bmc.secret)
+	if err != nil {
+		return reset, err
+	}
+	if _, err = h.eachAccount(ctx, func(path string, a *account) {
+		if a.UserName == secret.Username {
+			reset.Account = path
+		}
+	}); err != nil {
+		return reset, err
+	}
+	if r.kind == keepsNetwork && reset.Account == "" {
+		return reset, hardware.Refused(device.CodeCommandRefused,
+			"take first_password out of the secret: then the BMC keeps "+
+				"its accounts", "the BMC does not show the account of the secret, and could not give it back")
+	}
+	return reset, nil
+}
+
+// service is the UUID of the BMC's service.
+func (h *handle) service(ctx context.Context) (string, error) {
+	var root struct {
+		UUID string `bmc:"optional"`
+	}
+	err := h.get(ctx, "/redfish/v1/", &root)
+	return root.UUID, err
+}
+
+// restarts waits until the BMC shows that it has restarted: by its own time, or where it shows none, by the end
+// of our session.
+func (r *bmcResetter) restarts(ctx context.Context, within time.Duration) (restarted bool, err error) {
+	err = r.h.until(ctx, r.run, within, func() (bool, string, error) {
+		now := &manager{}
+		err := r.h.get(ctx, r.manager.path, now)
+		_, open := r.h.bmc.ownSession()
+		restarted = err == nil && (now.LastResetTime != r.rec.Before || r.rec.Before == "" && open != r.session)
+		return restarted, "waits for the BMC to come back with its defaults", err
+	}, nil)
+	return restarted, err
+}
+
+// prove proves that the BMC is the same one: it shows the UUID of before, and manages the enrolled server. Another
+// certificate is accepted only if the secret's authority vouches for it.
+func (r *bmcResetter) prove(ctx context.Context) (string, error) {
+	h := r.h
+	reset, err := h.bmc.loadReset()
+	if err != nil {
+		return "", err
+	}
+	secret, err := h.driver.credentials(h.bmc.secret)
+	if err != nil {
+		return "", err
+	}
+	service, err := h.service(ctx)
+	if err != nil {
+		return "", err
+	}
+	if reset.Service != service {
+		return "", hardware.Changed("UUID of the BMC", "the BMC has another UUID after its reset to the defaults")
+	}
+	if err := h.Check(ctx); err != nil {
+		return "", err
+	}
+	note := "by the BMC's word: it has its defaults (" + r.kind + "), and is the same one"
+	if h.certificate != reset.Certificate {
+		if secret.Insecure {
+			return "", mismatch("certificates: the BMC has another one after its reset to the defaults, and the secret has no " +
+				"authority that vouches for it")
+		}
+		note += ", with another certificate: " + h.certificate
+		reset.Accepted = h.certificate
+	}
+	if r.rec.Tries > 1 {
+		note += fmt.Sprintf("; it was asked %d times", r.rec.Tries)
+	}
+	reset.Done = true
+	return note, h.bmc.saveReset(reset)
+}
+
+// accountPath is where a BMC that wants a new password says that it is to be set.
+var accountPath = regexp.MustCompile(`/redfish/v1/[A-Za-z0-9_./-]*Accounts/[A-Za-z0-9_.-]*[A-Za-z0-9_]`)
+
+// passFirst gives the secret's user the secret's password again, where he has had the first one since a reset of
+// the BMC. Before that the BMC refuses every read, also of who the system is: it must be known by the UUID that it
+// shows to everybody, and by its certificate. The system is identified by who has asked for the session.
+func (b *bmc) passFirst(ctx context.Context, s host.Secret) error {
+	reset, err := b.loadReset()
+	if err != nil || reset.Kind != keepsNetwork || reset.Done || s.FirstPassword == "" || reset.Logins == mostFirstLogins {
+		return err
+	}
+	got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: "/redfish/v1/", Timeout: b.driver.timing.login})
+	if err != nil {
+		return err
+	}
+	var root struct {
+		UUID string `bmc:"optional"`
+	}
+	if err := got.decode(&root); err != nil {
+		return err
+	}
+	if root.UUID != reset.Service || s.Insecure && got.certificate != reset.Certificate {
+		return hardware.Changed("UUID or certificate of the BMC",
+			"the BMC that has come back from its reset to the defaults is not known: it gets no password")
+	}
+	reset.Logins++
+	if err := b.saveReset(reset); err != nil {
+		return err
+	}
+	made, err := b.makeSession(ctx, s.Username, s.FirstPassword)
+	refusal, refused := asRefusal(err)
+	switch {
+	case refused && refusal.says("PasswordChangeRequired"):
+		b.header = basicAuth(s.Username, s.FirstPassword)
+	case refused && !mayPass(err):
+		return nil // he has another one: the secret's
+	case refused: // it has not looked at the password
+		reset.Logins--
+		return errors.Join(loginError(err), b.saveReset(reset))
+	case err != nil:
+		return err
+	}
+	reset.Proved = true
+	if err := b.saveReset(reset); err != nil {
+		return err
+	}
+	said := made.messages()
+	if refused {
+		said = append(said, refusal.Messages...)
+	}
+	account := ""
+	for _, m := range said {
+		account = cmp.Or(account, accountPath.FindString(strings.Join(append(m.Args, m.Text), " ")))
+	}
+	err = b.setPassword(ctx, cmp.Or(account, reset.Account), s.Password, reset.Serial)
+	if err == nil {
+		reset.Logins = mostFirstLogins
+		err = b.saveReset(reset)
+	}
+	return errors.Join(err, b.logout())
+}
+
+// setPassword sets the password of the account that asks.
+func (b *bmc) setPassword(ctx context.Context, account, password, serial string) error {
+	r := request{Method: http.MethodPatch, Path: account, Timeout: b.driver.timing.login,
+		Body: map[string]string{"Password": password}}
+	for range 2 {
+		if err := errors.Join(hardware.MayWrite(ctx), b.driver.checkAllowed(serial)); err != nil {
+			return err
+		}
+		_, err := b.transmit(ctx, r)
+		switch {
+		case hasStatus(err, http.StatusPreconditionRequired):
+			r.IfMatch = "*"
+		case hasStatus(err, http.StatusUnauthorized): // the session has ended
+			return &lost{Method: r.Method, Path: r.Path, err: loginError(err)}
+		default:
+			return loginError(err)
+		}
+	}
+	return nil
+}
