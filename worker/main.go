@@ -220,7 +220,7 @@ func hostTasks(recovery *activities.Recovery, h hostWorker, every, reconcile tim
 			return recovery.ReportHostStart(ctx, h.host)
 		}},
 		{"ending orphaned steps", orphanCheckDelays, onHost(recovery.EndHostOrphans)},
-		{"hearing the kernel's events", nil, h.offered.Watch},
+		{"receiving the kernel's events", nil, h.offered.Watch},
 	}
 	if reconcile > 0 {
 		tasks = append(tasks, task{"bringing back devices without a workflow", nil, func(ctx context.Context) error {

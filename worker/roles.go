@@ -187,7 +187,7 @@ type hostWorker struct {
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
 // polls for the host's steps.
 //
-// The kernel's events are heard from before the host's start is reported, upon which each device
+// The kernel's events are received from before the host's start is reported, upon which each device
 // is looked at.
 func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options,
 	logger *slog.Logger, drive newDrivers) (h hostWorker, err error) {
@@ -256,7 +256,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	if events, err := uevent.Open(); err == nil {
 		h.offered.Events = events
 	} else {
-		logger.Warn("the kernel's events cannot be heard: a change of an offered device is found when it is bound, or "+
+		logger.Warn("the kernel's events cannot be received: a change of an offered device is found when it is bound, or "+
 			"compared", "error", err)
 	}
 	h.stop = func() error {
