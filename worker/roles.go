@@ -132,6 +132,12 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	options = withWorkflows(options)
+	if settings.Versioned {
+		options.DeploymentOptions = worker.DeploymentOptions{
+			UseVersioning: true, DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
+			Version: worker.WorkerDeploymentVersion{DeploymentName: contract.Deployment, BuildID: version},
+		}
+	}
 	options.Interceptors =
 		[]interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
@@ -149,7 +155,11 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 		contract.WorkflowInstance: instance.InstanceLifecycle, contract.WorkflowGuestAddress: instance.GuestAddress,
 		contract.WorkflowOneView: oneviewpoll.OneViewPoll,
 	} {
-		w.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
+		registered := workflow.RegisterOptions{Name: name}
+		if settings.Versioned && name == contract.WorkflowGuestAddress {
+			registered.VersioningBehavior = workflow.VersioningBehaviorAutoUpgrade // it has one run, as long as its guest
+		}
+		w.RegisterWorkflowWithOptions(do, registered)
 	}
 	asks := client.New(temporal)
 	control := &activities.Control{Store: store, Client: asks, Real: settings.Inventory == placementKind}
