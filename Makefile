@@ -27,10 +27,10 @@ PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./wor
 # How long processes of a Temporal cluster are killed and stopped in `make test-cluster`.
 CHAOS ?= 10m
 # Of the end-to-end tests, those that `make cluster-check` runs on a cluster, too.
-ON_CLUSTER := ^Test(Turnover|KillServerAndWorker|ADatabasePutBackMeetsTheHostsJournal|OneOfEightCleansIsCarriedOut)$$
+SHORT := ^Test(Turnover|KillServerAndWorker|ADatabasePutBackMeetsTheHostsJournal|OneOfEightCleansIsCarriedOut)$$
 
 # Seconds that each part of `make check` may take on two cores.
-BUDGETS := tidy-check:300 build:900 lint:420 test:2100 demo:180
+BUDGETS := tidy-check:300 build:900 lint:420 test:2100 cluster-check:300 demo:180
 
 .PHONY: help
 help: ## list the targets
@@ -131,19 +131,19 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	bin/testsum -o $(SUMMARY) -status $$status $$require $(EVENTS)
 
 # They have other limits than `make test`, because a database on a disk is slower than memory.
-ONCLUSTER := BURNISH_DEVSERVER=$(CURDIR)/bin/burnish-cluster BURNISH_CHAOS=$(CHAOS) $(BUILD) go test -vet=off -count=1
+ON_CLUSTER = BURNISH_DEVSERVER=$(CURDIR)/bin/burnish-cluster BURNISH_CHAOS=$(CHAOS) $(BUILD) go test -vet=off -count=1
 
 .PHONY: test-cluster
 test-cluster: cluster ## the end-to-end tests on a Temporal cluster on PostgreSQL, then CHAOS (10m) of kills and stops under turnovers
 	@./deploy/setup-test.sh </dev/null
-	$(ONCLUSTER) -timeout 2h -skip '$(LONG)|$(CLUSTER)' $(E2E)
-	$(ONCLUSTER) -timeout 1h -run '$(CLUSTER)' -v $(E2E)
+	$(ON_CLUSTER) -timeout 2h -skip '$(LONG)|$(CLUSTER)' $(E2E)
+	$(ON_CLUSTER) -timeout 1h -run '$(CLUSTER)' -v $(E2E)
 
 .PHONY: cluster-check
 cluster-check: CHAOS := 60s
-cluster-check: cluster ## a few minutes of test-cluster
+cluster-check: cluster ## four minutes of test-cluster
 	@./deploy/setup-test.sh </dev/null
-	$(ONCLUSTER) -timeout 8m -run '$(ON_CLUSTER)|$(CLUSTER)' $(E2E)
+	@$(ON_CLUSTER) -timeout 8m -run '$(SHORT)|$(CLUSTER)' -v $(E2E)
 
 # Those that start no server, emulator or guest, and need no root.
 SLOW := testkit/(e2e|site|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/(placement|backends)|internal/nova|^burnish/worker
@@ -176,7 +176,7 @@ lint-generated:
 # Every part runs, so that one failure does not hide the next; a part that
 # hangs ends at twice its budget.
 .PHONY: check
-check: ## everything CI runs: tidy, build, lint, test, demo, each within its budget
+check: ## everything CI runs: tidy, build, lint, test, cluster-check, demo, each within its budget
 	@rm -f $(SUMMARY); failed=; report=; \
 	for part in $(BUDGETS); do \
 		name=$${part%%:*}; budget=$${part##*:}; verdict=ok; began=$$SECONDS; \
@@ -185,7 +185,7 @@ check: ## everything CI runs: tidy, build, lint, test, demo, each within its bud
 		took=$$((SECONDS - began)); \
 		if [ $$took -gt $$budget ]; then verdict="$$verdict, OVER BUDGET"; fi; \
 		[ "$$verdict" = ok ] || failed=1; \
-		report+=$$(printf '%-12s %5d s of %5d s  %s' "$$name" $$took $$budget "$$verdict")$$'\n'; \
+		report+=$$(printf '%-13s %5d s of %5d s  %s' "$$name" $$took $$budget "$$verdict")$$'\n'; \
 	done; \
 	echo; printf '%s' "$$report"; \
 	if [ -e $(SUMMARY) ]; then cat $(SUMMARY); else echo "the tests did not run"; failed=1; fi; \

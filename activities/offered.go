@@ -29,7 +29,7 @@ type Offered struct {
 	// AtWork says that what a step of this worker does may be reported as a change of the device. A
 	// step compares the device itself at its end.
 	AtWork func(name string) bool
-	// Events are the kernel's; nil: none can be heard.
+	// Events are the kernel's; nil: none can be received.
 	Events Events
 
 	// failed are the devices whose last comparison had a transient fault.

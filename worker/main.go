@@ -178,6 +178,11 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		tasks := append(cloudTasks(settings, devices, logger), limitsTask(settings, devices),
 			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})
 		tasks = append(tasks, pollTasks(settings, pools, devices, poolFileInterval)...)
+		if settings.Versioned {
+			tasks = append(tasks, task{"making the first version current", nil, func(ctx context.Context) error {
+				return devices.BeginVersions(ctx, version)
+			}})
+		}
 		stops = append(stops, runTasks(ctx, logger, tasks...))
 		here := client.Server{Address: temporal.Address, Namespace: temporal.Namespace}
 		if err := use(serveAPI(ctx, settings, here, devices, figures, logger, fatal)); err != nil {
@@ -220,7 +225,7 @@ func hostTasks(recovery *activities.Recovery, h hostWorker, every, reconcile tim
 			return recovery.ReportHostStart(ctx, h.host)
 		}},
 		{"ending orphaned steps", orphanCheckDelays, onHost(recovery.EndHostOrphans)},
-		{"hearing the kernel's events", nil, h.offered.Watch},
+		{"receiving the kernel's events", nil, h.offered.Watch},
 	}
 	if reconcile > 0 {
 		tasks = append(tasks, task{"bringing back devices without a workflow", nil, func(ctx context.Context) error {

@@ -132,6 +132,12 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	options = withWorkflows(options)
+	if settings.Versioned {
+		options.DeploymentOptions = worker.DeploymentOptions{
+			UseVersioning: true, DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
+			Version: worker.WorkerDeploymentVersion{DeploymentName: contract.Deployment, BuildID: version},
+		}
+	}
 	options.Interceptors =
 		[]interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
@@ -149,7 +155,11 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 		contract.WorkflowInstance: instance.InstanceLifecycle, contract.WorkflowGuestAddress: instance.GuestAddress,
 		contract.WorkflowOneView: oneviewpoll.OneViewPoll,
 	} {
-		w.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
+		registered := workflow.RegisterOptions{Name: name}
+		if settings.Versioned && name == contract.WorkflowGuestAddress {
+			registered.VersioningBehavior = workflow.VersioningBehaviorAutoUpgrade // it has one run, as long as its guest
+		}
+		w.RegisterWorkflowWithOptions(do, registered)
 	}
 	asks := client.New(temporal)
 	control := &activities.Control{Store: store, Client: asks, Real: settings.Inventory == placementKind}
@@ -187,7 +197,7 @@ type hostWorker struct {
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
 // polls for the host's steps.
 //
-// The kernel's events are heard from before the host's start is reported, upon which each device
+// The kernel's events are received from before the host's start is reported, upon which each device
 // is looked at.
 func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options,
 	logger *slog.Logger, drive newDrivers) (h hostWorker, err error) {
@@ -256,7 +266,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	if events, err := uevent.Open(); err == nil {
 		h.offered.Events = events
 	} else {
-		logger.Warn("the kernel's events cannot be heard: a change of an offered device is found when it is bound, or "+
+		logger.Warn("the kernel's events cannot be received: a change of an offered device is found when it is bound, or "+
 			"compared", "error", err)
 	}
 	h.stop = func() error {

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// nobody is the user that an image's program runs as.
-const nobody = 65532
+// nonroot is the user that an image's program runs as.
+const nonroot = 65532
 
 // image writes an OCI archive with the program alone, and the authorities by which it checks a
 // server's certificate.
@@ -41,7 +41,7 @@ func (r release) image(program, work string) (file string, err error) {
 	if image, err = mutate.ConfigFile(image, &v1.ConfigFile{
 		Architecture: "amd64", OS: "linux", Created: made, RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
-			User: fmt.Sprintf("%d:%d", nobody, nobody), WorkingDir: "/", Entrypoint: []string{"/usr/bin/" + program},
+			User: fmt.Sprintf("%d:%d", nonroot, nonroot), WorkingDir: "/", Entrypoint: []string{"/usr/bin/" + program},
 			Env:    []string{"PATH=/usr/bin"},
 			Labels: map[string]string{"org.opencontainers.image.title": program, "org.opencontainers.image.version": r.version},
 		},
@@ -77,7 +77,7 @@ func (r release) layer(program string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	users := fmt.Sprintf("root:x:0:0::/:/sbin/nologin\nburnish:x:%d:%d::/var/lib/burnish:/sbin/nologin\n", nobody, nobody)
+	users := fmt.Sprintf("root:x:0:0::/:/sbin/nologin\nburnish:x:%d:%d::/var/lib/burnish:/sbin/nologin\n", nonroot, nonroot)
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	for _, f := range []struct {
@@ -97,7 +97,7 @@ func (r release) layer(program string) ([]byte, error) {
 		{"usr/bin/" + program, 0o755, 0, text},
 		{"var/", 0o755, 0, nil},
 		{"var/lib/", 0o755, 0, nil},
-		{"var/lib/burnish/", 0o700, nobody, nil},
+		{"var/lib/burnish/", 0o700, nonroot, nil},
 	} {
 		header := entry(f.name, f.mode, int64(len(f.content)), r.made)
 		header.Uid, header.Gid = f.owner, f.owner

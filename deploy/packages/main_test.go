@@ -198,7 +198,7 @@ func TestImages(t *testing.T) {
 		require.NoError(t, files.Close())
 		cmd := exec.Command(config.Config.Entrypoint[0], "--version")
 		cmd.Dir, cmd.Env = "/", config.Config.Env
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: rootDir, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: rootDir, Credential: &syscall.Credential{Uid: nonroot, Gid: nonroot}}
 		words, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", words)
 		require.Contains(t, string(words), program+" ")

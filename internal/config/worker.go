@@ -68,6 +68,7 @@ type Worker struct {
 	OneView          string        `env:"ONEVIEW" help:"oneview.yaml: the OneView appliances that share servers with Burnish, read by control workers; default: none"`
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations, with the inventory, of a host's records with the running workflows, and of offered devices with their records; 0: only when a notification or a signal requests one"`
 	AcceptServer     string        `env:"ACCEPT_SERVER" help:"CLUSTER/NAMESPACE: the Temporal cluster and namespace that take over STATE_DIR from the ones recorded there"`
+	Versioned        bool          `env:"VERSIONED" envDefault:"false" help:"control workers of several versions run beside each other, and each run of a workflow stays with its own: see burnish upgrade"`
 	MetricsAddress   string        `env:"METRICS_ADDRESS" help:"HOST:PORT where /metrics, /healthz and /readyz answer, over HTTP and to everybody: counts only; default: none"`
 	// API holds the settings of the HTTP API.
 	API

@@ -82,6 +82,7 @@ func settings(t *testing.T) map[string]setting {
 		"ONEVIEW":         {"OneView", "", "/etc/burnish/oneview.yaml", "/etc/burnish/oneview.yaml", nil}, // oneview.CheckFile reads it
 		"STOP_TIMEOUT":    {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
 		"ACCEPT_SERVER":   {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},
+		"VERSIONED":       {"Versioned", false, "true", true, noBool},
 		"METRICS_ADDRESS": {"MetricsAddress", "", "127.0.0.1:9464", "127.0.0.1:9464", map[string]string{"9464": "not of the form HOST:PORT"}},
 		"METADATA_ADDRESS": {"MetadataAddress", "", ":8775", ":8775", map[string]string{
 			"8775": "not of the form HOST:PORT", "127.0.0.1:http": "not of the form", "127.0.0.1:0": "not of the form",
@@ -246,8 +247,8 @@ func TestHelpListsEverySetting(t *testing.T) {
 		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4",
 		"VERIFY":         "full",
 		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "LOG_FORMAT": "text", "LOG_LEVEL": "info", "DEBUG": "false",
-		"SWEEP_INTERVAL": "60s",
-		"API_RATE":       "10", "API_CONCURRENCY": "32",
+		"SWEEP_INTERVAL": "60s", "VERSIONED": "false",
+		"API_RATE": "10", "API_CONCURRENCY": "32",
 	}
 	for _, line := range lines {
 		variable, about, found := strings.Cut(strings.TrimSpace(line), " ")

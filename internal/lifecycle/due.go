@@ -9,8 +9,8 @@ import (
 )
 
 // This file is the third table: what must be under way. A job is in one phase, and the phase's row says what is due
-// while it is: a call, a condition that must hold, or a moment that must come. A call that is no longer due is canceled;
-// its end is an input like any other.
+// while it is: a call, a condition that must hold, or a moment that must come. A call that is no longer due is
+// canceled; its end is an input like any other.
 
 // Phase is what a job waits for.
 type Phase string
@@ -203,7 +203,8 @@ func rowOf(p Phase) *row { return rows[p] }
 // Markdown gives the table for people, in its own order.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("| while | it has the provider for itself | it ends with | and is no longer due when |\n|---|---|---|---|\n")
+	b.WriteString("| while | it has the provider for itself | it ends with | and is no longer due when |\n" +
+		"|---|---|---|---|\n")
 	for _, p := range order {
 		r := rowOf(p)
 		alone := map[provision]string{free: "", forItself: "yes", asItIs: "as before"}[r.provider]

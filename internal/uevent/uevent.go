@@ -1,4 +1,4 @@
-// Package uevent hears what the kernel reports of its devices: that one was added, removed,
+// Package uevent receives what the kernel reports of its devices: that one was added, removed,
 // changed, or bound to a driver.
 package uevent
 

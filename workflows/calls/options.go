@@ -50,10 +50,19 @@ const ContinueAsNewThreshold = 200
 // it is older than the plan. By default Temporal retries it without limit (measured).
 const NotRegistered = "ActivityNotRegisteredError"
 
-// LongHistory says that the history is long enough for a new run.
-func LongHistory(ctx workflow.Context) bool {
+// NewRunDue says that a new run should begin: the history is long enough, or another version of the control
+// workers is current now. A run stays with the version that began it, the next one goes to the current one.
+func NewRunDue(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > ContinueAsNewThreshold
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > ContinueAsNewThreshold ||
+		info.GetTargetWorkerDeploymentVersionChanged()
+}
+
+// ContinueAsNew ends a run with its successor, which goes to the current version of the control workers.
+func ContinueAsNew(ctx workflow.Context, workflowType string, in any) error {
+	return workflow.NewContinueAsNewErrorWithOptions(ctx, workflow.ContinueAsNewErrorOptions{
+		InitialVersioningBehavior: workflow.ContinueAsNewVersioningBehaviorAutoUpgrade,
+	}, workflowType, in)
 }
 
 // WithInventory is for inventory calls that are retried without limit, as those of a clean.

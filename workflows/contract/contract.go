@@ -23,6 +23,9 @@ const TypeNode = "NODE"
 // Queue is the task queue of workflows and control activities.
 const Queue = "burnish"
 
+// Deployment is the name that all versions of the control workers share.
+const Deployment = "burnish"
+
 // HostQueue is the task queue of one host's activities.
 func HostQueue(host string) string { return "burnish-host." + strings.ToLower(host) }
 

@@ -42,19 +42,19 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 	for {
 		if err := workflow.Await(ctx, func() bool {
 			return signals.HasPending() || h.state.Requested ||
-				calls.LongHistory(ctx)
+				calls.NewRunDue(ctx)
 		}); err != nil {
 			return err
 		}
 		switch {
 		case signals.HasPending():
 			signals.Select(ctx)
-		case h.state.Requested && !calls.LongHistory(ctx):
+		case h.state.Requested && !calls.NewRunDue(ctx):
 			if err := h.scan(ctx); err != nil {
 				return err
 			}
 		default:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowHostScan,
+			return calls.ContinueAsNew(ctx, contract.WorkflowHostScan,
 				contract.HostScanInput{Host: h.state.Host, State: h.state})
 		}
 	}

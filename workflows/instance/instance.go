@@ -27,7 +27,7 @@ func InstanceLifecycle(root workflow.Context, in contract.InstanceInput) error {
 		return nil
 	}
 	r.Schema = contract.InstanceSchema
-	return workflow.NewContinueAsNewError(root, contract.WorkflowInstance,
+	return calls.ContinueAsNew(root, contract.WorkflowInstance,
 		contract.InstanceInput{UUID: r.UUID, State: r.InstanceState})
 }
 
@@ -100,7 +100,7 @@ func (r *run) mayEnd(ctx workflow.Context) bool {
 	if !workflow.AllHandlersFinished(ctx) || r.busy() || r.waiting || r.fresh() {
 		return false
 	}
-	return r.Phase == contract.InstanceReleased || calls.LongHistory(ctx)
+	return r.Phase == contract.InstanceReleased || calls.NewRunDue(ctx)
 }
 
 // takeTurn waits for the acts before.

@@ -101,7 +101,7 @@ func (r *run) end(root workflow.Context) error {
 		return d.FinishErr
 	}
 	d.ContinueAsNew, d.Schema = false, contract.Schema
-	return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
+	return calls.ContinueAsNew(root, contract.WorkflowDeviceLifecycle,
 		contract.DeviceInput{Name: d.Name, State: d.DeviceState})
 }
 
@@ -142,7 +142,7 @@ func (r *run) mayEnd(ctx workflow.Context) bool {
 		return true
 	}
 	return workflow.AllHandlersFinished(ctx) && len(r.started) == 0 && d.Quiet() &&
-		(d.Finished || d.ContinueAsNew || calls.LongHistory(ctx))
+		(d.Finished || d.ContinueAsNew || calls.NewRunDue(ctx))
 }
 
 // timer is the one timer of a run: of the next moment.

@@ -59,7 +59,7 @@ func Limits(ctx workflow.Context, in contract.LimitsInput) error {
 	if err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimits, contract.LimitsInput{State: state})
+	return calls.ContinueAsNew(ctx, contract.WorkflowLimits, contract.LimitsInput{State: state})
 }
 
 // run is one run of the workflow. The queue's state survives it, the rest does not.
@@ -175,8 +175,8 @@ func (l *run) next(ctx workflow.Context) func() {
 func (l *run) long(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	events := info.GetCurrentHistoryLength()
-	return info.GetContinueAsNewSuggested() || events > longHistory || len(l.Slots) == 0 &&
-		events > calls.ContinueAsNewThreshold
+	return info.GetContinueAsNewSuggested() || info.GetTargetWorkerDeploymentVersionChanged() || events > longHistory ||
+		len(l.Slots) == 0 && events > calls.ContinueAsNewThreshold
 }
 
 // idle says that nothing is under way and no client waits for an answer. A timer is no work.

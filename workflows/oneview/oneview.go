@@ -35,12 +35,12 @@ func OneViewPoll(ctx workflow.Context, in contract.OneViewInput) error {
 		return err
 	}
 	p.publish(ctx)
-	long := func() bool { return calls.LongHistory(ctx) }
+	long := func() bool { return calls.NewRunDue(ctx) }
 	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) },
 		func() bool { return p.idle(ctx) && long() }); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(ctx, contract.WorkflowOneView,
+	return calls.ContinueAsNew(ctx, contract.WorkflowOneView,
 		contract.OneViewInput{Appliance: p.state.Appliance, State: p.state})
 }
 

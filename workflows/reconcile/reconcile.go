@@ -40,12 +40,12 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 		return err
 	}
 	p.publishStatus(ctx)
-	long := func() bool { return calls.LongHistory(ctx) }
+	long := func() bool { return calls.NewRunDue(ctx) }
 	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) },
 		func() bool { return p.idle(ctx) && long() }); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile,
+	return calls.ContinueAsNew(ctx, contract.WorkflowInventoryReconcile,
 		contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
 }
 

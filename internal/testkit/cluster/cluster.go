@@ -75,11 +75,8 @@ func (m *Member) Start(ctx context.Context) (err error) {
 	return err
 }
 
-// These only guard a hang: a server takes seconds to start, on a busy machine a minute.
-const (
-	startWithin = 3 * time.Minute
-	stopWithin  = time.Minute
-)
+// startWithin only guards a hang: a server takes seconds to start, on a busy machine a minute.
+const startWithin = 3 * time.Minute
 
 // Start starts a cluster, on the database that is in its folder or on a new one, and returns when
 // each of its servers answers. Who started it stops it.
@@ -126,12 +123,7 @@ func (c *Cluster) Stop() (err error) {
 	for _, server := range c.Servers {
 		err = errors.Join(err, server.Process.Kill())
 	}
-	if c.Database.Alive() {
-		// To SIGTERM it would wait for its clients.
-		err = errors.Join(err, c.Database.Signal(syscall.SIGINT))
-		_, late := c.Database.Wait(stopWithin)
-		err = errors.Join(err, late)
-	}
+	err = errors.Join(err, c.Database.StopBy(syscall.SIGINT)) // to SIGTERM it would wait for its clients
 	if c.claim != nil {
 		err = errors.Join(err, c.claim.Close())
 	}
@@ -169,18 +161,12 @@ func (c *Cluster) startServer(ctx context.Context, i int) (*proc.Process, error)
 	if err != nil {
 		return nil, err
 	}
-	err = proc.Await(ctx, startWithin, proc.PollEvery, name+" to answer", func() (bool, string) {
-		return answers(ctx, c.address(i)) || !p.Alive(), ""
-	})
-	if err == nil && !p.Alive() {
-		err = fmt.Errorf("%s ended: %s", name, p.Tail())
-	}
-	return p, err
+	return p, p.AwaitReady(ctx, startWithin, proc.PollEvery, func() bool { return answers(ctx, c.address(i)) })
 }
 
 // run runs a program of the cluster to its end.
 func (c *Cluster) run(cmd *exec.Cmd) error {
 	cmd.Dir = c.options.Dir
-	r, err := proc.Run(cmd)
-	return errors.Join(err, r.Err())
+	_, err := proc.Succeed(cmd)
+	return err
 }

@@ -84,8 +84,8 @@ func tool(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	r, err := proc.Run(exec.Command(path, args...))
-	return errors.Join(err, r.Err())
+	_, err = proc.Succeed(exec.Command(path, args...))
+	return err
 }
 
 // writeZeroes writes a new file of zeroes, so that every block of it is allocated.

@@ -79,7 +79,7 @@ const (
 
 // Worker and server are killed after every write that any act makes. Then: an act that was
 // refused has no effect, one that was granted all of it, one whose client is gone either; an
-// instance's list is what its devices say; nothing is reserved or dirty for ever without an
+// instance's list is what its devices say; nothing stays reserved or dirty without an
 // operator called; what an operator holds is neither erased nor offered, a tenant keeps his
 // bytes for as long as he has the device, and nothing dirty is offered (see Cloud). Some acts
 // meet the blow that is their worst; with BURNISH_KILLS=all each meets every blow after each of
@@ -346,8 +346,8 @@ func bytesOf(d Device) (string, error) {
 	return "unknown", nil
 }
 
-// resting says that nothing more will happen to the device by itself, and that it is nowhere
-// reserved or dirty for ever without an operator called.
+// resting says that nothing more will happen to the device by itself, and that it does not
+// stay reserved or dirty without an operator called.
 func (f facts) resting() (bool, string) {
 	text := fmt.Sprintf("%+v", f)
 	switch f.State {
@@ -687,7 +687,7 @@ func (a *aim) judge(t *testing.T) {
 			t.Log(r, err)
 		}
 	}
-	require.NoError(t, stuck, "reserved, dirty or under way for ever, and nobody is told")
+	require.NoError(t, stuck, "stays reserved, dirty or under way, and nobody is told")
 	for i, f := range a.after {
 		if was := a.before[i]; was.operators() && f.Bytes != was.Bytes && !a.act.cleans {
 			t.Errorf("an operator held it, and it was wiped: before %+v, now %+v", was, f)

@@ -95,6 +95,19 @@ type chaosSlot struct {
 	tenants  uint64
 }
 
+// newSeed is the seed of a test of chance: another one each time, unless BURNISH_SEED gives it.
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if given := os.Getenv("BURNISH_SEED"); given != "" {
+		var err error
+		seed, err = strconv.ParseUint(given, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("the seed is %d: BURNISH_SEED=%d repeats it", seed, seed)
+	return seed
+}
+
 // Everything happens at once: Nova allocates, burns or forgets to, deletes, resets and re-creates, workers
 // and Placement are killed, and the way to Placement loses answers. What Burnish offers is clean (see
 // Cloud), no tenant loses a byte, and in the end each device is clean and offered.
@@ -106,13 +119,7 @@ func TestRandomChaosOverPlacement(t *testing.T) {
 	if os.Getenv("BURNISH_KILLS") == "all" {
 		length = 150 * time.Second
 	}
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("BURNISH_SEED"); given != "" {
-		var err error
-		seed, err = strconv.ParseUint(given, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("the seed is %d: BURNISH_SEED=%d repeats it", seed, seed)
+	seed := newSeed(t)
 	c := &chaos{Cloud: NewCloud(t, newSite(t)), random: rand.New(rand.NewPCG(seed, 1))}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -93,7 +93,7 @@ func (s *clusterSite) ask(t *testing.T, d Device, v contract.Verb, in contract.I
 
 // turnOver gives the device from tenant to tenant until the incidents are over. Two instances want it at
 // once: one gets it, clean, and keeps every byte until it leaves.
-func (s *clusterSite) turnOver(t *testing.T, d Device) {
+func (s *clusterSite) turnOver(t *testing.T, d Device, random *rand.Rand) {
 	t.Helper()
 	for nonce := uint64(2); ; nonce++ {
 		Await(t, 2*time.Minute, d.Name+" to be returned", func() (bool, string) {
@@ -125,7 +125,7 @@ func (s *clusterSite) turnOver(t *testing.T, d Device) {
 		})
 		d.RequireZero(t)
 		d.Stamp(t, nonce)
-		outage(t, rand.N(3*time.Second))
+		outage(t, upTo(random, 3*time.Second))
 		d.RequireStamps(t, nonce)
 		require.True(t, s.ask(t, d, contract.VerbUnbind, contract.UnbindInput{Instance: winner}), "unbind of %s", d.Name)
 		s.turns.Add(1)
@@ -148,47 +148,53 @@ func (p part) startAgain(t *testing.T) {
 	})
 }
 
+// upTo is any time that is shorter than the longest.
+func upTo(random *rand.Rand, longest time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(longest)))
+}
+
 // incident is something that happens to a part. When it returns the part is there again.
 type incident struct {
 	what string
-	do   func(*testing.T)
+	do   func(*testing.T, *rand.Rand)
 }
 
 // killed is the incident of kill -9.
 func killed(p part) incident {
-	return incident{"kill -9 of " + p.name, func(t *testing.T) {
+	return incident{"kill -9 of " + p.name, func(t *testing.T, random *rand.Rand) {
 		require.NoError(t, p.now().Kill())
-		outage(t, rand.N(3*time.Second))
+		outage(t, upTo(random, 3*time.Second))
 		p.startAgain(t)
 	}}
 }
 
 // frozen is the incident of SIGSTOP, for longer than servers wait for each other.
 func frozen(p part) incident {
-	return incident{"SIGSTOP of " + p.name, func(t *testing.T) {
+	return incident{"SIGSTOP of " + p.name, func(t *testing.T, random *rand.Rand) {
 		if !p.now().Alive() { // it ended by itself a moment ago
 			return
 		}
 		require.NoError(t, p.now().Freeze())
-		outage(t, time.Second+rand.N(14*time.Second))
+		outage(t, time.Second+upTo(random, 14*time.Second))
 		require.NoError(t, p.now().Thaw())
 	}}
 }
 
 // play lets all of these happen to the parts, one after the other in any order, again and again, each at
 // least once, with this pause on average. A part that ended by itself is started again.
-func (s *clusterSite) play(t *testing.T, parts []part, pause time.Duration, incidents []incident) {
+func (s *clusterSite) play(t *testing.T, random *rand.Rand, parts []part, pause time.Duration,
+	incidents []incident) {
 	t.Helper()
 	count := func(what string) {
 		n, _ := s.incidents.LoadOrStore(what, new(atomic.Int64))
 		n.(*atomic.Int64).Add(1)
 	}
 	for round := 0; round == 0 || time.Now().Before(s.over); round++ {
-		for _, i := range rand.Perm(len(incidents)) {
+		for _, i := range random.Perm(len(incidents)) {
 			if round > 0 && !time.Now().Before(s.over) {
 				break
 			}
-			outage(t, pause/2+rand.N(pause))
+			outage(t, pause/2+upTo(random, pause))
 			for _, p := range parts {
 				if !p.now().Alive() {
 					t.Logf("%s %s ended by itself: %s", clock(time.Now()), p.name, p.now().Tail())
@@ -197,7 +203,7 @@ func (s *clusterSite) play(t *testing.T, parts []part, pause time.Duration, inci
 				}
 			}
 			t.Logf("%s %s", clock(time.Now()), incidents[i].what)
-			incidents[i].do(t)
+			incidents[i].do(t, random)
 			count(incidents[i].what)
 		}
 	}
@@ -215,6 +221,7 @@ func (s *clusterSite) play(t *testing.T, parts []part, pause time.Duration, inci
 func TestClusterChaos(t *testing.T) {
 	length, err := time.ParseDuration(cmp.Or(os.Getenv("BURNISH_CHAOS"), "60s"))
 	require.NoError(t, err)
+	seed := newSeed(t)
 	s := newClusterSite(t)
 	devices := s.devices(t)
 	for _, d := range devices {
@@ -236,12 +243,14 @@ func TestClusterChaos(t *testing.T) {
 			workers, ofWorkers = append(workers, p), append(ofWorkers, killed(p))
 		}
 	}
+	// Each has a sequence of its own, whatever the others do meanwhile.
+	stream := func(i int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(i))) }
 	parts := map[string]func(*testing.T){
-		"servers": func(t *testing.T) { s.play(t, servers, 6*time.Second, ofServers) },
-		"workers": func(t *testing.T) { s.play(t, workers, 4*time.Second, ofWorkers) },
+		"servers": func(t *testing.T) { s.play(t, stream(0), servers, 6*time.Second, ofServers) },
+		"workers": func(t *testing.T) { s.play(t, stream(1), workers, 4*time.Second, ofWorkers) },
 	}
-	for _, d := range devices {
-		parts[d.Name] = func(t *testing.T) { s.turnOver(t, d) }
+	for i, d := range devices {
+		parts[d.Name] = func(t *testing.T) { s.turnOver(t, d, stream(2+i)) }
 	}
 	beside(t, parts)
 	Await(t, 30*time.Second, "the list of all devices", func() (bool, string) {

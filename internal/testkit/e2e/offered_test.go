@@ -24,7 +24,7 @@ func (d Device) overwrite(t testing.TB) {
 }
 
 // A device that changes while it is offered is bound to nobody: its host looks before the bind is
-// answered, and hears the kernel. Foreign bytes in another device stay, those in the enrolled
+// answered, and receives the kernel's events. Foreign bytes in another device stay, those in the enrolled
 // one are erased.
 //
 // F39

@@ -90,11 +90,11 @@ const toolWithin = time.Minute
 func runTool(name string, args ...string) (proc.Result, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), toolWithin)
 	defer cancel()
-	r, err := proc.Run(exec.CommandContext(ctx, name, args...))
+	r, err := proc.Succeed(exec.CommandContext(ctx, name, args...))
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%s takes longer than %s", name, toolWithin)
 	}
-	return r, errors.Join(err, r.Err())
+	return r, err
 }
 
 var libraryLine = regexp.MustCompile(`(?m)(?:=> )?(/\S+) \(0x[0-9a-f]+\)$`)

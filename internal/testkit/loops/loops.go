@@ -96,6 +96,6 @@ func losetup(args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := proc.Run(exec.Command(program, args...))
-	return strings.TrimSpace(r.Stdout), errors.Join(err, r.Err())
+	r, err := proc.Succeed(exec.Command(program, args...))
+	return strings.TrimSpace(r.Stdout), err
 }

@@ -187,14 +187,10 @@ func (b *Broker) Restart() error {
 	if b.server, err = b.start("rabbitmq", exec.Command(server())); err != nil {
 		return err
 	}
-	accepts := false
-	err = proc.Await(context.Background(), startWithin, 100*time.Millisecond, "the broker to accept connections",
-		func() (bool, string) {
-			accepts = acceptsAMQP(b.port)
-			return accepts || !b.server.Alive(), ""
-		})
-	if err != nil || !accepts {
-		return errors.Join(fmt.Errorf("start the broker: %w: %s", err, b.server.Tail()), b.server.KillGroup())
+	err = b.server.AwaitReady(context.Background(), startWithin, 100*time.Millisecond,
+		func() bool { return acceptsAMQP(b.port) })
+	if err != nil {
+		return errors.Join(err, b.server.KillGroup())
 	}
 	return nil
 }
@@ -211,8 +207,8 @@ func (b *Broker) Control(args ...string) error {
 	cmd := exec.Command(filepath.Join(filepath.Dir(server()), "rabbitmqctl"),
 		append([]string{"--node", b.node}, args...)...)
 	cmd.Env = b.environment
-	r, err := proc.Run(cmd)
-	return errors.Join(err, r.Err())
+	_, err := proc.Succeed(cmd)
+	return err
 }
 
 // acceptsAMQP reports whether a broker answers the AMQP header: an open port is not enough.

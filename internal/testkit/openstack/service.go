@@ -9,7 +9,6 @@ package openstack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -157,6 +156,6 @@ func cleanEnvironment() []string {
 func runPython(ctx context.Context, dir string, env []string, stdin string, args ...string) error {
 	cmd := exec.CommandContext(ctx, python, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(cleanEnvironment(), env...), strings.NewReader(stdin)
-	r, err := proc.Run(cmd)
-	return errors.Join(err, r.Err())
+	_, err := proc.Succeed(cmd)
+	return err
 }

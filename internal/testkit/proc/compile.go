@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +24,6 @@ func Compile(in, pkg, out string, flags ...string) error {
 		flags, []string{pkg})...)
 	cmd.Dir = in
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	r, err := Run(cmd)
-	return errors.Join(err, r.Err())
+	_, err := Succeed(cmd)
+	return err
 }

@@ -5,7 +5,7 @@
 //	p, err := proc.Start("worker", filepath.Join(dir, "worker.log"), exec.Command(program))
 //	err = p.Await(ctx, time.Minute, func(log string) bool { return strings.Contains(log, "started") })
 //	err = p.Kill()               // kill -9, also Freeze, Thaw, Signal, Stop, KillGroup
-//	result, err := proc.Run(ctx, exec.CommandContext(ctx, "burnish", "list"))
+//	result, err := proc.Run(exec.CommandContext(ctx, "burnish", "list"))
 //	ports, err := proc.FreePorts(0, 0)
 //	err = proc.Await(ctx, time.Minute, proc.PollEvery, "the device to be clean", condition)
 //
@@ -193,13 +193,17 @@ func (p *Process) Wait(within time.Duration) (int, error) {
 // stopWithin bounds an orderly end.
 const stopWithin = time.Minute
 
-// Stop is SIGTERM. An exit code other than 0 is an error, and so is a process that has to
-// be killed after a minute. Stop does nothing to a process that had ended before, or is nil.
-func (p *Process) Stop() error {
+// Stop is StopBy with SIGTERM.
+func (p *Process) Stop() error { return p.StopBy(syscall.SIGTERM) }
+
+// StopBy sends the signal that ends the process in order. An exit code other than 0 is an error, and so is
+// a process that has to be killed after a minute. StopBy does nothing to a process that had ended before, or
+// is nil.
+func (p *Process) StopBy(s syscall.Signal) error {
 	if !p.Alive() {
 		return nil
 	}
-	if err := p.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(s); err != nil {
 		return err
 	}
 	code, err := p.Wait(stopWithin)
@@ -231,14 +235,21 @@ func (p *Process) Tail() string {
 
 // Await waits until Log satisfies ready. A process that ends earlier is an error.
 func (p *Process) Await(ctx context.Context, within time.Duration, ready func(log string) bool) error {
-	err := Await(ctx, within, 5*time.Millisecond, p.Name+" to be ready", func() (bool, string) {
-		alive := p.Alive()
-		return ready(p.Log()) || !alive, ""
+	return p.AwaitReady(ctx, within, 5*time.Millisecond, func() bool { return ready(p.Log()) })
+}
+
+// AwaitReady polls until the process is ready. One that ends earlier is an error.
+func (p *Process) AwaitReady(ctx context.Context, within, every time.Duration, ready func() bool) error {
+	is := false
+	err := Await(ctx, within, every, p.Name+" to be ready", func() (bool, string) {
+		alive := p.Alive() // asked first: the last thing that it did may have made it ready
+		is = ready()
+		return is || !alive, ""
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %s", err, p.Tail())
-	case !ready(p.Log()):
+	case !is:
 		return fmt.Errorf("%s ended: %s", p.Name, p.Tail())
 	}
 	return nil
@@ -271,6 +282,12 @@ func Run(cmd *exec.Cmd) (Result, error) {
 	}
 	r.Stdout, r.Stderr, r.Code = stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 	return r, nil
+}
+
+// Succeed is Run of a program whose exit code has to be 0.
+func Succeed(cmd *exec.Cmd) (Result, error) {
+	r, err := Run(cmd)
+	return r, errors.Join(err, r.Err())
 }
 
 // Err is the program's complaint as an error, nil where the exit code is 0.

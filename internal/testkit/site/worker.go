@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -19,6 +20,8 @@ type Worker struct {
 	Env                           []string
 	LogFile                       string
 	Detached                      bool
+	// Program is another build than the site's; "": the site's.
+	Program string
 
 	site *Site
 }
@@ -36,7 +39,7 @@ func (s *Site) Worker(role string, env ...string) *Worker {
 
 // Launch starts the process and returns at once.
 func (w *Worker) Launch() error {
-	cmd := exec.Command(w.site.Programs.Worker)
+	cmd := exec.Command(cmp.Or(w.Program, w.site.Programs.Worker))
 	cmd.Env = append(w.site.environment(w.Address),
 		"BURNISH_ROLE="+w.Role, "BURNISH_HOST="+w.Host, "BURNISH_STATE_DIR="+w.StateDir,
 		"BURNISH_HOST_FILE="+w.site.HostFile())
