@@ -44,7 +44,8 @@ func TestADryRunSendsNoChange(t *testing.T) {
 	var have []string
 	for _, cmd := range leaves((&app{}).root()) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "burnish ")
-		if cmd.Flags().Lookup("dry-run") == nil || slices.Contains([]string{"enroll", "import", "oneview migrate", "override"}, name) {
+		others := []string{"enroll", "import", "oneview migrate", "override"}
+		if cmd.Flags().Lookup("dry-run") == nil || slices.Contains(others, name) {
 			continue // those have tests of their own
 		}
 		have = append(have, name)
@@ -90,8 +91,8 @@ func TestADryRunSendsNoChange(t *testing.T) {
 		})
 	}
 	slices.Sort(have)
-	require.Equal(t, []string{"abort", "bind", "clean", "forget", "label", "maintain", "manage", "move", "power", "provide",
-		"rebuild", "release-hold", "replace", "retire", "unbind"}, have)
+	require.Equal(t, []string{"abort", "bind", "clean", "forget", "label", "maintain", "manage", "move", "power",
+		"provide", "rebuild", "release-hold", "replace", "retire", "unbind"}, have)
 }
 
 // Each device has its line: what would happen, that nothing would, or the refusal in the words

@@ -99,12 +99,12 @@ type Event struct {
 type IllegalError struct {
 	State State
 	Event EventKind
-	Why   string // what would have to hold, or where the event is legal
+	why   func() string // what would have to hold, or where the event is legal
 }
 
 // Error names state, event and what would have been legal.
 func (e *IllegalError) Error() string {
-	return fmt.Sprintf("%s is not possible while the device is %s: %s", e.Event, e.State, e.Why)
+	return fmt.Sprintf("%s is not possible while the device is %s: %s", e.Event, e.State, e.why())
 }
 
 // Next gives the device after the event. The device given is not changed. An event
@@ -142,19 +142,22 @@ func (r *row) apply(d Device, e Event) Device {
 	return next
 }
 
-// illegal says what is missing, or in which states the event is legal.
 func (m machine) illegal(d Device, e Event) *IllegalError {
+	return &IllegalError{State: d.State, Event: e.Kind, why: func() string { return m.why(d, e) }}
+}
+
+// why says what is missing, or in which states the event is legal.
+func (m machine) why(d Device, e Event) string {
 	var near []string
 	for _, r := range m {
 		if r.On == e.Kind && r.from(d.State) {
 			near = append(near, r.unmet(d, e))
 		}
 	}
-	why := "it needs " + strings.Join(near, ", or ")
 	if len(near) == 0 {
-		why = "it is legal when " + strings.Join(m.legalIn(e.Kind), ", ")
+		return "it is legal when " + strings.Join(m.legalIn(e.Kind), ", ")
 	}
-	return &IllegalError{State: d.State, Event: e.Kind, Why: why}
+	return "it needs " + strings.Join(near, ", or ")
 }
 
 func (m machine) legalIn(k EventKind) []string {

@@ -10,8 +10,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// This file looks ahead: on a copy of the state it lets come what the device waits for, as it comes if all goes well. The
-// dry run, the allowed actions and the remedies are what Decide then says.
+// This file looks ahead: on a copy of the state it lets come what the device waits for, as it comes if all goes well.
+// The dry run, the allowed actions and the remedies are what Decide then says.
 
 // maxAhead bounds how far one request is followed.
 const maxAhead = 200
@@ -61,8 +61,8 @@ func (d *State) askAhead(asked contract.Verb, in contract.Input, by Settings) *J
 	return nil
 }
 
-// ahead lets one thing come that the device waits for, that of the job first. It gives the call whose end it was, nil if
-// it was none; false: the device waits for nothing.
+// ahead lets one thing come that the device waits for, that of the job first. It gives the call whose end it was, nil
+// if it was none; false: the device waits for nothing.
 func (d *State) ahead(first *Job, by Settings) (*Call, bool) {
 	if stopped := d.Undue(); len(stopped) > 0 {
 		d.Decide(Ended{Key: stopped[0].Key, Outcome: NotMade()}, d.now, by)

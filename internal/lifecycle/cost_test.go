@@ -41,7 +41,7 @@ func TestPublishingIsCheap(t *testing.T) {
 			_, err := json.Marshal(Memo(s))
 			require.NoError(t, err)
 		}, 55},
-		"details": {func() { Details(&State{DeviceState: s}) }, 75},
+		"details": {func() { Details(&State{DeviceState: s}) }, 70},
 		"status":  {func() { Show(s) }, 3},
 	} {
 		allocations := testing.AllocsPerRun(50, tt.do)

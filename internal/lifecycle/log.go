@@ -56,7 +56,8 @@ func (d *State) logRefused(asked contract.Verb, in contract.Input, err error) er
 		return nil
 	}
 	f := faultOf(err)
-	about := d.about(logs.Verb, shownVerb(asked, in), logs.Fault, string(f.Code), logs.Error, f.Message, logs.Remedy, f.Remedy)
+	about := d.about(logs.Verb, shownVerb(asked, in), logs.Fault, string(f.Code), logs.Error, f.Message,
+		logs.Remedy, f.Remedy)
 	if by := in.Act().By; by != "" {
 		about = append(about, logs.By, by)
 	}

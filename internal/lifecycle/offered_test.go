@@ -67,8 +67,8 @@ func (s *scene) written() {
 	s.ends["zero"] = func(o Outcome) Outcome { s.host.Written = false; return o }
 }
 
-// A bind is answered after the host has seen the device; a look of the last five seconds counts, unless the hardware may
-// have changed since. A claim is looked at, and its burn right after it is not.
+// A bind is answered after the host has seen the device; a look of the last five seconds counts, unless the hardware
+// may have changed since. A claim is looked at, and its burn right after it is not.
 //
 // F39
 func TestABindIsAnsweredAfterALook(t *testing.T) {
@@ -143,8 +143,8 @@ func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 	}
 }
 
-// A host that does not answer, or whose look is cut short because its worker is killed, refuses a bind. The device stays
-// as it is, and is bound when its host is back.
+// A host that does not answer, or whose look is cut short because its worker is killed, refuses a bind. The device
+// stays as it is, and is bound when its host is back.
 //
 // F39
 func TestASilentHostRefusesABind(t *testing.T) {
@@ -168,8 +168,9 @@ func TestASilentHostRefusesABind(t *testing.T) {
 	}
 }
 
-// The host looks at an offered device as soon as it reports a change, also while the inventory does not answer; a device
-// that is being cleaned is looked at when it is offered. A tenant's device, and one that an operator has, is left alone.
+// The host looks at an offered device as soon as it reports a change, also while the inventory does not answer; a
+// device that is being cleaned is looked at when it is offered. A tenant's device, and one that an operator has, is
+// left alone.
 //
 // F39
 func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
@@ -212,8 +213,8 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 	}
 }
 
-// What others wrote while an operator had the device, or before its return, is cleaned; while it is on hold its operator
-// decides.
+// What others wrote while an operator had the device, or before its return, is cleaned; while it is on hold its
+// operator decides.
 //
 // F39
 func TestAWrittenDeviceIsNotOffered(t *testing.T) {
@@ -335,8 +336,8 @@ func TestAnEventDuringALook(t *testing.T) {
 	require.Equal(t, device.CodeIdentityChanged, s.d.Fault.Code)
 }
 
-// A burn after a look is in the history before it writes: the task of its write may be lost, and the repeated one may see
-// another request first.
+// A burn after a look is in the history before it writes: the task of its write may be lost, and the repeated one may
+// see another request first.
 //
 // F24, F39
 func TestABurnIsRecordedBeforeItsWrite(t *testing.T) {

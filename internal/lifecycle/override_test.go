@@ -38,7 +38,8 @@ func (s *scene) erasable() {
 }
 
 // sign is the act as the API sends it for a principal; change alters the claims that it signs.
-func (s *scene) sign(who string, in contract.OverrideInput, change ...func(*contract.OverrideClaims)) contract.OverrideInput {
+func (s *scene) sign(who string, in contract.OverrideInput,
+	change ...func(*contract.OverrideClaims)) contract.OverrideInput {
 	in.Principal, in.By = "token:"+who, who
 	return s.signAs(in, change...)
 }
@@ -76,8 +77,10 @@ func TestTwoPrincipalsOverride(t *testing.T) {
 	s.made = nil
 	s.ok(contract.VerbOverride, s.sign("bob", approval))
 	s.rest()
-	require.Equal(t, []string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve}, s.made)
-	require.Equal(t, []any{device.Available, true, false}, []any{s.d.Device.State, s.d.Device.NotSanitized, s.d.Device.Dirty})
+	require.Equal(t,
+		[]string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve}, s.made)
+	require.Equal(t, []any{device.Available, true, false},
+		[]any{s.d.Device.State, s.d.Device.NotSanitized, s.d.Device.Dirty})
 }
 
 // Root and the worker's user are two principals of a unix socket, and may be one person.

@@ -260,8 +260,8 @@ func (d *State) works(asked contract.Verb, in contract.Input) bool {
 	return (j.Err == nil) && (then.Device.State != device.Error || d.Device.State == device.Error)
 }
 
-// remedy is the way to where a request works that is refused now, or to what it is for: what follows "or" is another way,
-// what follows "then" comes after the former has ended.
+// remedy is the way to where a request works that is refused now, or to what it is for: what follows "or" is another
+// way, what follows "then" comes after the former has ended.
 func (d *State) remedy(asked contract.Verb, in contract.Input) string {
 	dev := d.Device
 	taken := dev.LostRace || dev.State == device.Manageable && dev.Maintenance == device.MaintenanceTaken
@@ -342,7 +342,8 @@ func (d *State) remedy(asked contract.Verb, in contract.Input) string {
 		}
 	}
 	found := d.ways(holds)
-	if waits := len(found) == 0 || found[0].words[0] == d.waitWords(); waits && !dev.NamedSteps && !dev.AwaitingManualClean {
+	waits := len(found) == 0 || found[0].words[0] == d.waitWords()
+	if waits && !dev.NamedSteps && !dev.AwaitingManualClean {
 		if then := d.after(abort); then != nil { // who does not wait for a clean aborts it
 			found = append(slices.Clip(found[:min(len(found), 1)]),
 				then.from(way{then: then, words: []string{d.command("abort")}}, holds)...)

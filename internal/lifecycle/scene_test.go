@@ -14,8 +14,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// scene is one device, of which the test says what is asked and how calls end. A call ends well, as the device knows the
-// world, unless ends says otherwise for its activity.
+// scene is one device, of which the test says what is asked and how calls end. A call ends well, as the device knows
+// the world, unless ends says otherwise for its activity.
 type scene struct {
 	*testing.T
 	d      *State
@@ -257,7 +257,8 @@ func reached(t *testing.T) map[place]*State {
 			{verb: contract.VerbBind, in: contract.BindInput{Instance: "i1", Request: "r1"}},
 		}
 		for _, a := range slices.Concat(acts, more) {
-			if d.Device.State == device.Absent || a.verb.Name == contract.VerbBind.Name && a.listed || verbOf(a.verb.Update()).check(d, a.naming(tenant)) != nil {
+			if d.Device.State == device.Absent || a.verb.Name == contract.VerbBind.Name && a.listed ||
+				verbOf(a.verb.Update()).check(d, a.naming(tenant)) != nil {
 				continue
 			}
 			then := d.settled()
@@ -375,7 +376,8 @@ func TestADryRunIsDecideOnACopy(t *testing.T) {
 		dry(s, contract.VerbUnbind, `{"instance":"i1"}`))
 	require.Equal(t, contract.DryRun{State: device.Allocated, Already: true},
 		dry(s, contract.VerbBind, `{"instance":"i1","request":"r1"}`))
-	require.Equal(t, contract.DryRun{State: device.Allocated}, dry(s, contract.VerbPower, `{"target":"off","instance":"i1"}`))
+	require.Equal(t, contract.DryRun{State: device.Allocated},
+		dry(s, contract.VerbPower, `{"target":"off","instance":"i1"}`))
 	require.Equal(t, device.CodeInUse, dry(s, contract.VerbManage, `{}`).Refusal.Fault.Code)
 	require.Equal(t, before, *s.d.DeviceState)
 

@@ -72,7 +72,8 @@ var asks = []struct {
 	{contract.VerbManage, contract.TenantInput{}}, {contract.VerbForget, contract.TenantInput{}},
 	{contract.VerbMaintain, contract.MaintenanceInput{}}, {contract.VerbMaintain, contract.MaintenanceInput{Off: true}},
 	{contract.VerbRetire, contract.RetireInput{}}, {contract.VerbRetire, contract.RetireInput{Lost: true}},
-	{contract.VerbRetire, contract.RetireInput{Instance: second.String()}}, {contract.VerbReplace, contract.ReplaceInput{}},
+	{contract.VerbRetire, contract.RetireInput{Instance: second.String()}},
+	{contract.VerbReplace, contract.ReplaceInput{}},
 	{contract.VerbMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}}},
 }
 
