@@ -70,6 +70,18 @@ func TestABMCIsResetToItsDefaults(t *testing.T) {
 	}
 }
 
+// Older ones of OpenBMC call the parameter otherwise.
+func TestABMCWithTheOlderParameterIsReset(t *testing.T) {
+	virtually(t, func(t *testing.T) {
+		s := newStepper(t, redfishsim.OpenBMC, quickBMC, alone, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.Defaults, c.OlderDefaults = []string{"ResetAll", keepsUsers}, true
+		})
+		_, err := s.run(stepBMCReset, nil)
+		require.NoError(t, err)
+		require.Positive(t, s.bmc.State().Defaults)
+	})
+}
+
 // S3.36: whatever fails at a reset of the BMC, it comes back with the account of the secret, which is never locked.
 func TestAResetOfTheBMCIsInterruptedEverywhere(t *testing.T) {
 	for name, tc := range map[string]struct {
