@@ -70,6 +70,27 @@ func TestABMCIsResetToItsDefaults(t *testing.T) {
 	}
 }
 
+// A BMC that restarts by itself right before the request was not reset by it: its restart says nothing.
+func TestARestartBeforeTheRequestIsNotTheReset(t *testing.T) {
+	virtually(t, func(t *testing.T) {
+		s := newStepper(t, redfishsim.IDRAC, quickBMC, alone)
+		armed := false
+		s.mayGoOn = func() error {
+			if !armed && slices.Contains(s.said, "resets the BMC to its defaults") {
+				armed = true
+				s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "/redfish/v1/Systems/*",
+					Kind: redfishsim.RestartBefore})
+			}
+			return nil
+		}
+		_, err := s.run(stepBMCReset, nil)
+		require.NoError(t, err)
+		require.True(t, armed)
+		require.Equal(t, 1, s.bmc.State().Defaults)
+		require.Equal(t, 1, s.posts("ResetToDefaults"))
+	})
+}
+
 // Older ones of OpenBMC call the parameter otherwise.
 func TestABMCWithTheOlderParameterIsReset(t *testing.T) {
 	virtually(t, func(t *testing.T) {
