@@ -89,7 +89,7 @@ func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, er
 		return nil, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, or disable the step",
 			"the BMC shows no BIOS of %s", h.system)
 	}
-	s.jobs = slices.DeleteFunc(all, func(t *task) bool { return !t.changesBIOS() || t.isAnothers(h.system) })
+	s.jobs = slices.DeleteFunc(slices.Clone(all), func(t *task) bool { return !t.changesBIOS() || t.isAnothers(h.system) })
 	if err := h.get(ctx, s.path, &s.bios); err != nil {
 		return nil, err
 	}

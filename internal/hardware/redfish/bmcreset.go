@@ -316,7 +316,8 @@ var accountPath = regexp.MustCompile(`/redfish/v1/[A-Za-z0-9_./-]*Accounts/[A-Za
 
 // passFirst gives the secret's user the secret's password again, where he has had the first one since a reset of
 // the BMC. Before that the BMC refuses every read, also of who the system is: it must be known by the UUID that it
-// shows to everybody, and by its certificate. The system is identified by who has asked for the session.
+// shows to everybody, and by its certificate. The system is identified before the next request that changes
+// something.
 func (b *bmc) passFirst(ctx context.Context, s host.Secret) error {
 	reset, err := b.loadReset()
 	if err != nil || reset.Kind != keepsNetwork || reset.Done || s.FirstPassword == "" || reset.Logins == mostFirstLogins {

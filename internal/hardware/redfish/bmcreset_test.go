@@ -70,7 +70,40 @@ func TestABMCIsResetToItsDefaults(t *testing.T) {
 	}
 }
 
-// Whatever fails at a reset of the BMC, it comes back with the account of the secret, which is never locked.
+// A BMC that restarts by itself right before the request was not reset by it: its restart says nothing.
+func TestARestartBeforeTheRequestIsNotTheReset(t *testing.T) {
+	virtually(t, func(t *testing.T) {
+		s := newStepper(t, redfishsim.IDRAC, quickBMC, alone)
+		armed := false
+		s.mayGoOn = func() error {
+			if !armed && slices.Contains(s.said, "resets the BMC to its defaults") {
+				armed = true
+				s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "/redfish/v1/Systems/*",
+					Kind: redfishsim.RestartBefore})
+			}
+			return nil
+		}
+		_, err := s.run(stepBMCReset, nil)
+		require.NoError(t, err)
+		require.True(t, armed)
+		require.Equal(t, 1, s.bmc.State().Defaults)
+		require.Equal(t, 1, s.posts("ResetToDefaults"))
+	})
+}
+
+// Older ones of OpenBMC call the parameter otherwise.
+func TestABMCWithTheOlderParameterIsReset(t *testing.T) {
+	virtually(t, func(t *testing.T) {
+		s := newStepper(t, redfishsim.OpenBMC, quickBMC, alone, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.Defaults, c.OlderDefaults = []string{"ResetAll", keepsUsers}, true
+		})
+		_, err := s.run(stepBMCReset, nil)
+		require.NoError(t, err)
+		require.Positive(t, s.bmc.State().Defaults)
+	})
+}
+
+// S3.36: whatever fails at a reset of the BMC, it comes back with the account of the secret, which is never locked.
 func TestAResetOfTheBMCIsInterruptedEverywhere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		p      redfishsim.Personality
@@ -205,5 +238,27 @@ func TestABMCThatDoesNotRestartIsTheOperators(t *testing.T) {
 		require.Equal(t, device.CodeNoProgress, code(err), "%v", err)
 		require.GreaterOrEqual(t, time.Since(began), s.driver.timing.restart)
 		require.Equal(t, 1, s.posts("ResetToDefaults"))
+	})
+}
+
+// A wrong password locks the account after some tries: the first one, which may be wrong again, is tried twice.
+func TestTheFirstPasswordIsTriedTwiceAtMost(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		s.secretHas(firstPassword)
+		h := s.open()
+		// A worker was killed before it sent the reset.
+		require.NoError(t, h.bmc.saveReset(bmcReset{Kind: keepsNetwork, Serial: s.enrolled.Serial,
+			Service: s.bmc.State().UUID}))
+		require.NoError(t, h.Close())
+		for range 4 {
+			s.restarted()
+			require.NoError(t, s.open().Close())
+		}
+		wrong := slices.DeleteFunc(s.bmc.Requests(), func(r redfishsim.Request) bool {
+			return !isSessions(r.Path) || r.Status != http.StatusUnauthorized
+		})
+		require.Len(t, wrong, 2)
+		require.Empty(t, s.bmc.Violations())
 	})
 }

@@ -423,10 +423,8 @@ func (e *eraser) restart(ctx context.Context) error {
 		return err
 	}
 	err := e.h.restart(ctx, e.run)
-	if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProgress {
-		if _, busy := e.h.checkNothingWrites(ctx, nil); busy != nil {
-			return nil // it is POST that erases, which takes as long as that
-		}
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProgress && e.h.isBusy(ctx) {
+		return nil // it is POST that erases, which takes as long as that
 	}
 	return err
 }

@@ -118,9 +118,10 @@ type Config struct {
 	WeakETags        bool // W/"…" never matches: 412
 	TPMPresence      bool // a clear of the TPM waits at the console for somebody who agrees
 
-	// Defaults are the kinds of Manager.ResetToDefaults. NeverBack: the BMC does not come back from one.
-	// AnotherCertificate is the one that it makes for itself.
+	// Defaults are the kinds of Manager.ResetToDefaults. OlderDefaults: the parameter is ResetToDefaultsType.
+	// NeverBack: the BMC does not come back from one. AnotherCertificate is the one that it makes for itself.
 	Defaults           []string
+	OlderDefaults      bool
 	NeverBack          bool
 	AnotherCertificate simserver.Shown
 

@@ -14,9 +14,10 @@ const (
 // addDefaults adds to a manager its reset to the defaults.
 func (t *tree) addDefaults(r *resource, path string) {
 	target := path + "/Actions/Manager.ResetToDefaults"
-	r.doc["Actions"] = doc{"#Manager.ResetToDefaults": t.action(target, "ResetType", t.Conf.Defaults)}
+	parameter := map[bool]string{true: "ResetToDefaultsType", false: "ResetType"}[t.Conf.OlderDefaults]
+	r.doc["Actions"] = doc{"#Manager.ResetToDefaults": t.action(target, parameter, t.Conf.Defaults)}
 	t.post(target, t.changing("defaults", func(c *call) answer {
-		kind := c.Text("ResetType")
+		kind := c.Text(parameter)
 		if !slices.Contains(t.Conf.Defaults, kind) {
 			return notInList("the values of ResetType", kind)
 		}

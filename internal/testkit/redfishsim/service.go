@@ -119,7 +119,9 @@ type tree struct {
 
 // wants: what is below one of these paths is asked for.
 func (t *tree) wants(any ...string) bool {
-	return slices.ContainsFunc(any, func(of string) bool { return of != "" && strings.HasPrefix(t.path, strings.ToLower(of)) })
+	return slices.ContainsFunc(any, func(of string) bool {
+		return of != "" && strings.HasPrefix(t.path, strings.ToLower(of))
+	})
 }
 
 // tree is the part that has path.
