@@ -31,6 +31,8 @@ needed=(
 	nvme-cli:nvme
 	cpio:cpio
 	linux-image-cloud-amd64:/boot/vmlinuz-*-cloud-amd64
+	iproute2:devlink          # settings of NICs, in a guest
+	ethtool:ethtool
 	rabbitmq-server:/usr/lib/rabbitmq/bin/rabbitmq-server # the broker of Nova's notifications, and what sends them
 	python3-oslo.messaging:/usr/lib/python3/dist-packages/oslo_messaging/notify/notifier.py
 	python3-keystoneauth1:/usr/lib/python3/dist-packages/keystoneauth1/session.py # the sample cleanup listener
@@ -136,10 +138,47 @@ unpack_debian() {
 		mv "$debian.new" "$debian"; } || echo "setup-test: a Debian to install packages on cannot be had"
 }
 
+# Two modules that Debian's kernel for clouds comes without are built for the newest one here, from its
+# own source: netdevsim, which is a devlink without hardware, and the driver of the NIC e1000e.
+modules=/usr/local/lib/burnish-test/modules
+
+build() {
+	local release=$1 version work
+	version=$(dpkg-query -W -f '${Version}' "linux-image-$release") || return 1
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends "linux-headers-$release" >/dev/null || return 1
+	work=$(mktemp -d)
+	cd "$work"
+	apt-get -qq -o APT::Sandbox::User=root download "linux-source-6.1=$version" >/dev/null || return 1
+	dpkg --fsys-tarfile linux-source-*.deb | tar -xO ./usr/src/linux-source-6.1.tar.xz |
+		tar -xJ --strip-components=3 linux-source-6.1/drivers/net/{netdevsim,ethernet/intel/e1000e} || return 1
+	unset MAKEFLAGS MAKELEVEL # of the make that runs this
+	make -s -C "/lib/modules/$release/build" M="$work/netdevsim" CONFIG_NETDEVSIM=m modules >/dev/null &&
+		make -s -C "/lib/modules/$release/build" M="$work/ethernet/intel/e1000e" CONFIG_E1000E=m modules >/dev/null &&
+		strip --strip-debug netdevsim/netdevsim.ko ethernet/intel/e1000e/e1000e.ko && mkdir -p "$modules/$release" &&
+		mv netdevsim/netdevsim.ko ethernet/intel/e1000e/e1000e.ko "$modules/$release" || return 1
+	rm -rf "$work"
+}
+
+build_modules() {
+	local release
+	release=$(compgen -G '/lib/modules/*-cloud-amd64' | LC_ALL=C sort | tail -n 1) || return 0
+	release=${release##*/}
+	if [ -z "$release" ] || [ -e "$modules/$release/e1000e.ko" ]; then
+		return
+	fi
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "setup-test: missing, and this user cannot build it: netdevsim and e1000e for Linux $release"
+		return
+	fi
+	echo "setup-test: building netdevsim and e1000e for Linux $release"
+	(build "$release") </dev/null || echo "setup-test: netdevsim and e1000e cannot be built"
+}
+
 mapfile -t packages < <(missing)
 if [ ${#packages[@]} -eq 0 ]; then
 	unpack_releases
 	unpack_debian
+	build_modules
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -181,4 +220,5 @@ for package in ${services[@]+"${services[@]}"}; do
 done
 unpack_releases
 unpack_debian
+build_modules
 exit 0

@@ -11,19 +11,52 @@ import (
 // guests says that a driver gives a function to a guest.
 func guests(driver string) bool { return strings.Contains(driver, "vfio") }
 
-// nobody is the driver_override of a function that Burnish has unbound: no driver has this name, so that
+// noDriver is the driver_override of a function that Burnish has unbound: no driver has this name, so that
 // the kernel gives the function to none while its memory is erased and read.
-const nobody = "burnish"
+const noDriver = "burnish"
 
 // detach unbinds every function from its driver: nothing in the kernel uses the device any more. The
 // caller has proved that nobody else does.
 func (c *card) detach(ctx context.Context) error {
 	for i := range c.functions {
-		if err := c.bind(ctx, &c.functions[i], "", nobody); err != nil {
+		if err := c.bind(ctx, &c.functions[i], "", noDriver); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unbound says that Burnish has unbound a function, and that no driver has it.
+func (c *card) unbound() (bool, error) {
+	for i := range c.functions {
+		f := &c.functions[i]
+		held, err := c.attribute(f, "driver_override")
+		if err != nil || held == noDriver && f.Driver == "" {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// bindToIdentify binds a device that a worker left unbound when it was killed, if only a driver tells its
+// serial.
+func (h *handle) bindToIdentify(ctx context.Context) error {
+	unbound, err := h.unbound()
+	if err != nil || !unbound || h.enrolled.Serial == "" {
+		return err
+	}
+	for _, source := range h.serials()[:2] {
+		if text, err := source(ctx); err != nil || hardware.CanonicalSerial(text) != "" {
+			return err
+		}
+	}
+	if err := h.checkFree(ctx, h.enrolled); err != nil {
+		return err
+	}
+	if err := h.attach(ctx, h.enrolled); err != nil {
+		return err
+	}
+	return h.settled(ctx)
 }
 
 // attach binds every function to the driver that it had when it was enrolled.
@@ -50,7 +83,7 @@ func (c *card) bind(ctx context.Context, f *function, driver, override string) e
 	if err := c.refresh(); err != nil {
 		return err
 	}
-	if f.Driver == driver && (held == override || held != nobody && override != nobody) {
+	if f.Driver == driver && (held == override || held != noDriver && override != noDriver) {
 		return nil
 	}
 	if override != "" {
@@ -75,7 +108,7 @@ func (c *card) bind(ctx context.Context, f *function, driver, override string) e
 		return true, hardware.Refused(device.CodeCommandRefused, "see the kernel's log (dmesg); bind it by hand, then clean "+
 			c.target.Name, "%s is on the driver %q and does not change to %q", f.Address, f.Driver, driver)
 	})
-	if err == nil && override != nobody && !guests(driver) {
+	if err == nil && override != noDriver && !guests(driver) {
 		err = c.set(ctx, f, "driver_override", "\n") // the kernel chooses again, as before
 	}
 	return err

@@ -283,6 +283,9 @@ func TestVirtualFunctionsAreRemoved(t *testing.T) {
 
 // S3.5
 func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
+	has := func(name, text string) func(*fakeHost) {
+		return func(h *fakeHost) { h.file(node(address)+name, text) }
+	}
 	config := func(change func(c []byte)) func(h *fakeHost) {
 		return func(h *fakeHost) {
 			c := configSpace("1af4:1110", 7)
@@ -294,15 +297,17 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 		change func(h *fakeHost)
 		says   string
 	}{
-		"a slower link":   {func(h *fakeHost) { h.file(node(address)+"current_link_speed", "2.5 GT/s PCIe") }, "current_link_speed"},
-		"a narrower link": {func(h *fakeHost) { h.file(node(address)+"current_link_width", "1") }, "current_link_width"},
+		"a slower link":   {has("current_link_speed", "2.5 GT/s PCIe"), "current_link_speed"},
+		"a narrower link": {has("current_link_width", "1"), "current_link_width"},
 		"another BAR": {func(h *fakeHost) {
 			h.file(node(address)+"resource", strings.Replace(h.read(node(address)+"resource"), "14220c", "140200", 1))
 		}, "region 2"},
-		"a capability":     {config(func(c []byte) { c[0x41], c[0x50] = 0x50, 0x11 }), "capabilities"},
-		"another command":  {config(func(c []byte) { c[5] = 4 }), "command"},
-		"another ROM":      {func(h *fakeHost) { h.file(node(address)+"rom", "evil") }, "rom of firmware"},
-		"no ROM":           {func(h *fakeHost) { require.NoError(t, os.Remove(filepath.Join(h.root, node(address)+"rom"))) }, "rom of firmware"},
+		"a capability":    {config(func(c []byte) { c[0x41], c[0x50] = 0x50, 0x11 }), "capabilities"},
+		"another command": {config(func(c []byte) { c[5] = 4 }), "command"},
+		"another ROM":     {has("rom", "evil"), "rom of firmware"},
+		"no ROM": {func(h *fakeHost) {
+			require.NoError(t, os.Remove(filepath.Join(h.root, node(address)+"rom")))
+		}, "rom of firmware"},
 		"nothing":          {func(*fakeHost) {}, ""},
 		"bus mastering":    {config(func(c []byte) { c[4] |= 1 << 2 }), ""},
 		"another firmware": {func(h *fakeHost) { h.versions("2", "2"); h.file(node(address)+"rom", "new") }, ""},
@@ -366,4 +371,39 @@ func TestTheEndOfAStepWaitsForInterfaces(t *testing.T) {
 	_, err := newSteps(t).run(opened, stepErase)
 	require.NoError(t, err)
 	require.Greater(t, asked, 2)
+}
+
+// A worker that was killed left a device unbound. Only its driver tells its serial: it is bound, and another one
+// is found.
+//
+// F11
+func TestADeviceThatWasLeftUnboundIsIdentified(t *testing.T) {
+	const own, another = "02:00:00:00:00:01", "02:00:00:00:00:02"
+	for mac, code := range map[string]device.Code{own: "", another: device.CodeSerialMismatch} {
+		h := newFakeHost(t)
+		h.add(address, "15b3:1017", "020000", "mlx5_core", 0)
+		now := nicSettings()
+		h.nic(now)
+		known := h.enroll().Identity
+		require.Equal(t, own, known.Serial)
+		killed := h.openAs(known)
+		require.NoError(t, errors.Join(killed.detach(t.Context()), killed.Close()))
+		require.NoError(t, os.RemoveAll(filepath.Join(h.root, node(address)+"net")))
+		_, err := h.Discover(t.Context(), h.target(), known)
+		require.NoError(t, err)
+		h.onWrite = func(name, _ string) {
+			if filepath.Base(name) == "drivers_probe" {
+				now["mac"] = mac
+				h.nic(now)
+			}
+		}
+		opened, err := h.Open(t.Context(), h.target(), known, true)
+		if code != "" {
+			hardwaretest.RequireFault(t, err, code)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "mlx5_core", opened.(*handle).functions[0].Driver)
+		require.NoError(t, opened.Close())
+	}
 }

@@ -83,11 +83,11 @@ func (c *card) devlinkFacts(ctx context.Context, i int, f *function) (all []fact
 		} `json:"param"`
 	}
 	name := instance(f)
-	_, is, err := c.ask(ctx, &eswitch, "devlink", "-j", "dev", "eswitch", "show", name)
-	if err == nil && is != notInstalled {
-		_, is, err = c.ask(ctx, &params, "devlink", "-j", "dev", "param", "show") // of one device it wants a name
+	_, installed, err := c.ask(ctx, &eswitch, "devlink", "-j", "dev", "eswitch", "show", name)
+	if err == nil && installed {
+		_, _, err = c.ask(ctx, &params, "devlink", "-j", "dev", "param", "show") // of one device it wants a name
 	}
-	if err != nil || is == notInstalled {
+	if err != nil || !installed {
 		return nil, err
 	}
 	for what, value := range eswitch.Dev[name] {

@@ -180,8 +180,8 @@ func (c *card) interfaceFacts(ctx context.Context, i int, f *function) (all []fa
 			set: func(value string) []string { return []string{"ip", "link", "set", "dev", name, "address", value} }})
 		for _, kind := range [][3]string{{"--show-priv-flags", "--set-priv-flags"}, {"-k", "-K"},
 			{"-l", "-L", "Current hardware settings"}} {
-			text, is, err := c.ask(ctx, nil, "ethtool", kind[0], name)
-			if err != nil || is == notInstalled {
+			text, installed, err := c.ask(ctx, nil, "ethtool", kind[0], name)
+			if err != nil || !installed {
 				return all, err
 			}
 			for _, pair := range pairs(text, kind[2]) {
@@ -202,8 +202,8 @@ func (c *card) nonVolatileFacts(ctx context.Context, i int, f *function) (all []
 	if f.Vendor != mellanox {
 		return nil, nil
 	}
-	text, is, err := c.ask(ctx, nil, "mstconfig", "-d", f.Address, "q")
-	if err != nil || is == notInstalled {
+	text, installed, err := c.ask(ctx, nil, "mstconfig", "-d", f.Address, "q")
+	if err != nil || !installed {
 		return nil, err
 	}
 	_, table, _ := strings.Cut(text, "Configurations:")

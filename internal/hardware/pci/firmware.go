@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -235,18 +233,11 @@ var percentForm = regexp.MustCompile(`(\d{1,3}) *%`)
 // place puts the bytes of an image where the kernel looks for firmware, under a name of their own, and checks
 // them there: what is written is what was checked.
 func (h *handle) place(want image) (path string, err error) {
-	invalid := func(format string, args ...any) error {
-		return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy "+
-			"(image, sha256)", format, args...)
-	}
-	from, err := os.OpenFile(want.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	from, err := hardware.OpenImage(want.Path)
 	if err != nil {
-		return "", invalid("the image cannot be opened: %v", err)
+		return "", err
 	}
 	defer func() { _ = from.Close() }() // it is only read
-	if stat, err := from.Stat(); err != nil || !stat.Mode().IsRegular() {
-		return "", invalid("%s is not a regular file", want.Path)
-	}
 	folder := h.firmware
 	if set, err := os.ReadFile(filepath.Join(h.sys, "module/firmware_class/parameters/path")); err == nil {
 		folder = cmp.Or(strings.TrimSpace(string(set)), folder)
@@ -268,7 +259,8 @@ func (h *handle) place(want image) (path string, err error) {
 	case err != nil:
 		err = hardware.IOFault("copy "+want.Path+" to", path, err)
 	case fmt.Sprintf("%x", sum.Sum(nil)) != want.SHA256:
-		err = invalid("the image %s has the SHA-256 %x, the policy names %s", want.Path, sum.Sum(nil), want.SHA256)
+		err = hardware.InvalidImage("the image %s has the SHA-256 %x, the policy names %s", want.Path, sum.Sum(nil),
+			want.SHA256)
 	default:
 		return path, nil
 	}
@@ -281,6 +273,14 @@ func (h *handle) activate(ctx context.Context, run hardware.StepRun, want image)
 	how = "activated by reload"
 	err = h.change(ctx, nil, "devlink", "dev", "reload", instance(&h.functions[0]), "action", "fw_activate")
 	if err != nil {
+		ways, err := h.resetWays()
+		if err == nil && len(ways) == 0 {
+			err = h.notActive("firmware %s is written to %s, and neither a reload nor a reset that is safe starts it", want.To,
+				h.functions[0].Address)
+		}
+		if err != nil {
+			return "", err
+		}
 		way, err := h.reset(ctx, run)
 		if err != nil {
 			return "", err
@@ -294,12 +294,16 @@ func (h *handle) activate(ctx context.Context, run hardware.StepRun, want image)
 func (h *handle) checkRuns(ctx context.Context, want image) error {
 	now, err := h.component(ctx, want)
 	if err == nil && (now.running != want.To || now.stored != "" && now.stored != want.To) {
-		err = hardware.Refused(device.CodeFirmwareNotActive,
-			"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
-			"%s runs firmware %q and has %q stored, the policy demands %q", h.functions[0].Address, now.running, now.stored,
-			want.To)
+		err = h.notActive("%s runs firmware %q and has %q stored, the policy demands %q", h.functions[0].Address,
+			now.running, now.stored, want.To)
 	}
 	return err
+}
+
+// notActive is the fault of firmware that is written and does not run.
+func (h *handle) notActive(format string, args ...any) error {
+	return hardware.Refused(device.CodeFirmwareNotActive,
+		"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool", format, args...)
 }
 
 // verifyFirmware proves that each component has the policy's version.

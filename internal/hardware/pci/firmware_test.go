@@ -130,19 +130,27 @@ func TestFirmwareAfterACrash(t *testing.T) {
 }
 
 func TestFirmwareThatIsRefused(t *testing.T) {
+	says := func(words, complaint string) func(*fakeHost) {
+		return func(h *fakeHost) { h.program(words, "", complaint) }
+	}
 	for name, tt := range map[string]struct {
 		change func(h *fakeHost)
 		code   device.Code
 		times  int
 	}{
-		"another image":       {func(h *fakeHost) { h.file("image.bin", "evil") }, device.CodeFirmwareImage, 0},
-		"no image":            {func(h *fakeHost) { require.NoError(h.t, os.Remove(h.root+"/image.bin")) }, device.CodeFirmwareImage, 0},
+		"another image": {func(h *fakeHost) { h.file("image.bin", "evil") }, device.CodeFirmwareImage, 0},
+		"no image": {func(h *fakeHost) {
+			require.NoError(h.t, os.Remove(h.root+"/image.bin"))
+		}, device.CodeFirmwareImage, 0},
 		"an unlisted version": {func(h *fakeHost) { h.versions("0.9", "0.9") }, device.CodeFirmwareNotListed, 0},
-		"a flash that fails": {func(h *fakeHost) { h.program("devlink dev flash", "", "kernel answers: Invalid argument") },
+		"a flash that fails": {says("devlink dev flash", "kernel answers: Invalid argument"),
 			device.CodeCommandRefused, 0},
-		"a version that does not change": {func(h *fakeHost) { h.program("devlink dev reload", "", "") },
-			device.CodeFirmwareNotActive, 1},
-		"no version": {func(h *fakeHost) { h.program("devlink -j dev info", "", "No such device") }, device.CodeFirmwareUnknown, 0},
+		"a version that does not change": {says("devlink dev reload", ""), device.CodeFirmwareNotActive, 1},
+		"neither a reload nor a reset": {func(h *fakeHost) {
+			h.program("devlink dev reload", "", "kernel answers: Operation not supported")
+			h.file(node(address)+"reset_method", "")
+		}, device.CodeFirmwareNotActive, 1},
+		"no version": {says("devlink -j dev info", "No such device"), device.CodeFirmwareUnknown, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, opened, flashed := flashable(t, "1.0", "2.0", "")

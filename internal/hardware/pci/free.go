@@ -208,11 +208,11 @@ type networkInterface struct {
 // interfaceOf reads an interface. One that cannot be read cannot be shown to be free.
 func (c *card) interfaceOf(ctx context.Context, name string) (networkInterface, error) {
 	var all []networkInterface
-	_, is, err := c.ask(ctx, &all, "ip", "-j", "addr", "show", "dev", name)
+	_, installed, err := c.ask(ctx, &all, "ip", "-j", "addr", "show", "dev", name)
 	switch {
 	case err != nil:
 		return networkInterface{}, err
-	case is == notInstalled:
+	case !installed:
 		return networkInterface{}, hardware.Refused(device.CodeToolMissing, "install iproute2 on this host",
 			"cannot check whether the interface %s is in use: ip is not installed", name)
 	case len(all) != 1:

@@ -57,6 +57,10 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 			h.program("ip", `[{"address": "02:00:00:00:00:01", `+text+`}]`, "")
 		}
 	}
+	has := func(name, text string) func(*fakeHost) { return func(h *fakeHost) { h.file(name, text) } }
+	makes := func(subsystem, name, enabled string) func(*fakeHost) {
+		return func(h *fakeHost) { h.class(address, subsystem, name, map[string]string{"enabled": enabled}) }
+	}
 	for name, tt := range map[string]struct {
 		ids, class, driver string
 		use                func(h *fakeHost)
@@ -68,8 +72,9 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 		}, "a guest still has"},
 		"on a guests' driver without a group": {card, "050000", "vfio-pci", nil, "cannot check whether a guest has"},
 		"an interface that is up":             {nic, "020000", "mlx5_core", up(`"flags": ["BROADCAST", "UP"]`), "is up"},
-		"a part of a bond":                    {nic, "020000", "mlx5_core", up(`"flags": [], "master": "bond0"`), "is part of bond0"},
-		"an address":                          {nic, "020000", "mlx5_core", up(`"addr_info": [{"local": "192.0.2.1"}]`), "192.0.2.1"},
+		"a part of a bond":                    {nic, "020000", "mlx5_core", up(`"master": "bond0"`), "is part of bond0"},
+		"an address": {nic, "020000", "mlx5_core", up(`"addr_info": [{"local": "192.0.2.1"}]`),
+			"192.0.2.1"},
 		"a VLAN": {nic, "020000", "mlx5_core", func(h *fakeHost) {
 			up(`"flags": []`)(h)
 			h.file(node(address)+"net/eth0/upper_eth0.5", "")
@@ -82,11 +87,12 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 			h.class(address, "net", "eth0", nil)
 			h.program("ip", "", "Device \"eth0\" does not exist.")
 		}, "comes or goes"},
-		"the host's display":      {gpu, "030000", "", func(h *fakeHost) { h.file(node(address)+"boot_vga", "1\n") }, "is the display"},
-		"the host's console":      {gpu, "038000", "bochs-drm", func(h *fakeHost) { h.class(address, "graphics", "fb0", nil) }, "console"},
-		"a monitor":               {gpu, "038000", "amdgpu", func(h *fakeHost) { h.class(address, "drm", "card0-DP-1", map[string]string{"enabled": "enabled\n"}) }, "drives a display"},
-		"a module that is in use": {gpu, "030200", "nvidia", func(h *fakeHost) { h.file("sys/bus/pci/drivers/nvidia/module/refcnt", "2\n") }, "in use (2 times)"},
-		"what nobody knows":       {gpu, "030200", "nvidia", func(h *fakeHost) { h.class(address, "block", "sdz", nil) }, "cannot be shown to be free"},
+		"the host's display": {gpu, "030000", "", has(node(address)+"boot_vga", "1\n"), "is the display"},
+		"the host's console": {gpu, "038000", "bochs-drm", makes("graphics", "fb0", ""), "console"},
+		"a monitor":          {gpu, "038000", "amdgpu", makes("drm", "card0-DP-1", "enabled\n"), "drives a display"},
+		"a module that is in use": {gpu, "030200", "nvidia", has("sys/bus/pci/drivers/nvidia/module/refcnt", "2\n"),
+			"in use (2 times)"},
+		"what nobody knows": {gpu, "030200", "nvidia", makes("block", "sdz", ""), "cannot be shown to be free"},
 		"a virtual function that was given away": {nic, "020000", "", func(h *fakeHost) {
 			h.add("0000:01:00.2", "15b3:1018", "020000", "vfio-pci", 0)
 			h.link("../0000:01:00.2", node(address)+"virtfn0")

@@ -77,8 +77,12 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if note, err = step(ctx, run); err != nil {
 		return "", err
 	}
-	// An interface may take a moment to come after its driver.
-	return note, hardware.Poll(ctx, h.returns, func() (again bool, err error) {
+	return note, h.settled(ctx)
+}
+
+// settled is Check once drivers were bound: an interface may take a moment to come after its driver.
+func (h *handle) settled(ctx context.Context) error {
+	return hardware.Poll(ctx, h.returns, func() (again bool, err error) {
 		err = h.Check(ctx)
 		f, ok := device.AsFault(err)
 		return ok && f.Code == device.CodeTargetBusy, err

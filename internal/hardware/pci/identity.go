@@ -66,11 +66,11 @@ func (c *card) identity(ctx context.Context, known device.Identity) (device.Iden
 }
 
 // serial gives the serial of the device: the enrolled one if any source has it, else that of the first
-// source which has one. The configuration space can be read at any time, the others while a driver is bound.
+// source which has one. The configuration space can be read at any time, the others while a driver is bound:
+// of a device that Burnish has unbound it is what Open found.
 func (c *card) serial(ctx context.Context, known device.Identity) (string, error) {
 	another := ""
-	for i, source := range []func(context.Context) (string, error){c.serialNumber, c.vitalSerial, c.permanentMAC,
-		c.devlinkSerial} {
+	for i, source := range c.serials() {
 		text, err := source(ctx)
 		if err != nil {
 			return "", err
@@ -85,10 +85,18 @@ func (c *card) serial(ctx context.Context, known device.Identity) (string, error
 		}
 	}
 	if another == "" && known.Serial != "" {
+		if unbound, err := c.unbound(); err != nil || unbound {
+			return known.Serial, err
+		}
 		return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",
 			c.functions[0].Address, c.functions[0].Driver, known.Serial)
 	}
 	return another, nil
+}
+
+// serials are the sources of a serial. The first two do not need a driver.
+func (c *card) serials() []func(context.Context) (string, error) {
+	return []func(context.Context) (string, error){c.serialNumber, c.vitalSerial, c.permanentMAC, c.devlinkSerial}
 }
 
 // devlinkSerial is the serial that the device's driver tells.

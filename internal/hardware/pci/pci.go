@@ -185,6 +185,9 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
+	if err := h.bindToIdentify(ctx); err != nil {
+		return nil, err
+	}
 	if err := h.Check(ctx); err != nil {
 		return nil, err
 	}

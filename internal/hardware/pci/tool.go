@@ -21,22 +21,13 @@ import (
 // readTimeout bounds a program that only reads. It is long: devlink waits while a flash is under way.
 const readTimeout = 90 * time.Second
 
-// reply is what became of a question to a program of the host's.
-type reply int
-
-// The program is not installed, says that the device or the kernel has no such thing, or answers.
-const (
-	notInstalled reply = iota
-	nothing
-	answered
-)
-
 // absent is what programs say of what is not there. Any other words are a fault.
 var absent = regexp.MustCompile(`(?i)not supported|no such device|no data available|no such file|does not exist|` +
 	`no private flags|failed to connect to devlink`)
 
-// ask runs a program that only reads. It gives what it printed, which is JSON where into is not nil.
-func (d *Driver) ask(ctx context.Context, into any, name string, args ...string) (string, reply, error) {
+// ask runs a program that only reads. It gives what it printed, which is JSON where into is not nil; "" where
+// the device or the kernel has no such thing. installed says that there is the program.
+func (d *Driver) ask(ctx context.Context, into any, name string, args ...string) (_ string, installed bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -46,21 +37,21 @@ func (d *Driver) ask(ctx context.Context, into any, name string, args ...string)
 	said, err := d.start(cmd)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", notInstalled, nil
+		return "", false, nil
 	case err != nil && context.Cause(ctx) != nil:
-		return "", nothing, fmt.Errorf("%s was stopped: %w", cmd, context.Cause(ctx))
+		return "", true, fmt.Errorf("%s was stopped: %w", cmd, context.Cause(ctx))
 	case err != nil && absent.MatchString(said):
-		return "", nothing, nil
+		return "", true, nil
 	case err != nil:
-		return "", nothing, err
+		return "", true, err
 	}
 	if into != nil && out.Len() > 0 {
 		if err := json.Unmarshal(out.Bytes(), into); err != nil {
-			return "", nothing, hardware.Refused(device.CodeToolOutputInvalid, "report its output and its version", "%s: %v",
+			return "", true, hardware.Refused(device.CodeToolOutputInvalid, "report its output and its version", "%s: %v",
 				strings.Join(cmd.Args, " "), err)
 		}
 	}
-	return out.String(), answered, nil
+	return out.String(), true, nil
 }
 
 // change runs a program that changes the device, and waits for its end even after ctx ends: half-done is

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -76,18 +74,18 @@ type openImage struct {
 
 // open copies the image and checks the SHA-256 of the copy. Fault: firmware_image_invalid.
 func (i firmwareImage) open() (_ *openImage, err error) {
-	// Not blocking: the path may be a pipe.
-	from, err := os.OpenFile(i.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	from, err := hardware.OpenImage(i.Path)
 	if err != nil {
-		return nil, invalidImage("the image cannot be opened: %v", err)
+		return nil, err
 	}
 	defer func() { _ = from.Close() }() // it is only read
 	stat, err := from.Stat()
-	if err != nil || !stat.Mode().IsRegular() {
-		return nil, invalidImage("%s is not a regular file", i.Path)
+	if err != nil {
+		return nil, err
 	}
 	if stat.Size() == 0 || stat.Size() > largestImage {
-		return nil, invalidImage("the image %s has %d bytes: it must have at most %d", i.Path, stat.Size(), largestImage)
+		return nil, hardware.InvalidImage("the image %s has %d bytes: it must have at most %d", i.Path, stat.Size(),
+			largestImage)
 	}
 	to, err := os.CreateTemp("", "burnish-image-*")
 	if err != nil {
@@ -107,17 +105,13 @@ func (i firmwareImage) open() (_ *openImage, err error) {
 		return nil, hardware.IOFault("copy the image "+i.Path+" to", os.TempDir(), err)
 	}
 	if have := hex.EncodeToString(sum.Sum(nil)); have != strings.ToLower(i.SHA256) {
-		return nil, invalidImage("the image %s has the SHA-256 %s instead of %s", i.Path, have, strings.ToLower(i.SHA256))
+		return nil, hardware.InvalidImage("the image %s has the SHA-256 %s instead of %s", i.Path, have,
+			strings.ToLower(i.SHA256))
 	}
 	return &openImage{file: to, size: size}, nil
 }
 
 func (o *openImage) Close() error { return o.file.Close() }
-
-func invalidImage(format string, args ...any) error {
-	return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy "+
-		"(image, sha256)", format, args...)
-}
 
 // reader gives the bytes of the image from their beginning.
 func (o *openImage) reader() *io.SectionReader { return io.NewSectionReader(o.file, 0, o.size) }

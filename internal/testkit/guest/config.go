@@ -42,6 +42,10 @@ type Config struct {
 	// Programs of this machine are copied to the same paths in the guest, with their
 	// libraries.
 	Programs []string
+	// Modules of the kernel are loaded beside those of a guest's own devices: see Missing.
+	Modules []string
+	// Setup is a script that each boot runs before the worker starts.
+	Setup string
 	// HostYAML is the text of HostFile; it belongs to root.
 	HostYAML string
 	// Files are further files of the initial file system. They belong to root, and each boot
@@ -77,8 +81,11 @@ type Namespace struct {
 	WriteBytesPerSecond int64
 }
 
-// Card is a PCI card with memory, such as a GPU: QEMU's ivshmem, whose BAR 2 is its memory.
+// Card is a PCI card with memory, such as a GPU: QEMU's ivshmem, whose BAR 2 is its memory. Or it is any
+// other device of QEMU's.
 type Card struct {
+	// Device, if given, is QEMU's name of another device, with its properties.
+	Device string
 	// Address has the form of a Controller's. Behind a port it is the first of the port's own bus,
 	// and Start gives it.
 	Address string
@@ -167,6 +174,9 @@ func (c *Config) assignAddresses() error {
 // makeImages makes the files of cards and namespaces that have none yet.
 func (c *Config) makeImages() error {
 	for _, one := range c.Cards {
+		if one.Device != "" {
+			continue
+		}
 		if err := sparseFile(one.Memory, one.Size); err != nil {
 			return fmt.Errorf("card %s: %w", one.Address, err)
 		}

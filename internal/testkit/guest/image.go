@@ -36,15 +36,15 @@ func (p parts) writeImage(file string, config Config) error {
 			must.Do(os.MkdirAll(filepath.Dir(path), 0o755))
 			must.Do(os.WriteFile(path, text, mode))
 		}
-		wanted := modules
+		wanted := append(slices.Clone(modules), config.Modules...)
 		if config.ConfigDrive != "" {
-			wanted = append(slices.Clone(wanted), "isofs")
+			wanted = append(wanted, "isofs")
 		}
 		copies := map[string]string{"/bin/busybox": p.busybox, NVMe: p.nvme}
 		var list strings.Builder
 		for _, module := range must.Get(p.moduleFiles(wanted...)) {
 			name := filepath.Join("/lib/modules", filepath.Base(module))
-			copies[name] = filepath.Join(p.modules, module)
+			copies[name] = module
 			fmt.Fprintln(&list, name)
 		}
 		for _, program := range config.Programs {
@@ -64,6 +64,7 @@ func (p parts) writeImage(file string, config Config) error {
 		}
 		put("/init", 0o755, initScript)
 		put("/etc/modules", 0o644, []byte(list.String()))
+		put("/etc/setup", 0o644, []byte(config.Setup))
 		put("/etc/burnish/env", 0o600, environment(config.Env))
 		if config.InOrder {
 			put("/etc/in-order", 0o644, inOrder(config.Controllers))

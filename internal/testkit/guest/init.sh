@@ -35,6 +35,8 @@ if [ -e /etc/in-order ]; then
 	done </etc/in-order
 fi
 
+sh /etc/setup || echo "guest: the setup failed"
+
 # The worker. One that found no server is started again, as an init system would do it: an
 # emulated machine on a busy host may take longer to reach the server than a worker waits.
 # So is one that was killed: its exit code is 128 and the signal's number.

@@ -58,14 +58,18 @@ func slot(address string) string {
 }
 
 func (c Card) arguments(i int) []string {
-	args := []string{"-object",
-		fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size)}
+	device, args := c.Device, []string(nil)
+	if device == "" {
+		device = fmt.Sprintf("ivshmem-plain,memdev=card%d", i)
+		args = []string{"-object",
+			fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size)}
+	}
 	where := "addr=" + slot(*c.at())
 	if c.Port {
 		args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=port%[1]d,chassis=%[1]d,hotplug=off,%[2]s", i+1, where))
 		where = fmt.Sprintf("bus=port%d", i+1)
 	}
-	return append(args, "-device", fmt.Sprintf("ivshmem-plain,memdev=card%d,%s", i, where))
+	return append(args, "-device", device+","+where)
 }
 
 func (c Controller) arguments(i int) []string {

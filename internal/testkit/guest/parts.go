@@ -27,10 +27,14 @@ type parts struct {
 	kernel, modules string
 }
 
-// Missing names in one line what a guest needs and is not installed here; it is "" where
-// nothing is missing.
-func Missing() string {
-	if _, err := findParts(); err != nil {
+// Missing names in one line what a guest with these modules needs and is not installed here; it
+// is "" where nothing is missing.
+func Missing(modules ...string) string {
+	p, err := findParts()
+	if err == nil {
+		_, err = p.moduleFiles(modules...)
+	}
+	if err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return ""
@@ -116,8 +120,15 @@ func libraries(path string) ([]string, error) {
 // into the kernel has no file and is left out.
 var modules = []string{"virtio_pci", "virtio_console", "virtio_blk", "virtio_net"}
 
-// moduleFiles lists the files of these modules below p.modules, each behind what it depends
-// on.
+// built is where deploy/setup-test.sh puts modules that Debian's kernel for clouds comes without, in a
+// folder for each kernel.
+const built = "/usr/local/lib/burnish-test/modules"
+
+// outOfTree are those modules.
+var outOfTree = []string{"e1000e", "netdevsim"}
+
+// moduleFiles lists the files of these modules, each behind what it depends on. The caller names what
+// those that were built depend on, before them.
 func (p parts) moduleFiles(modules ...string) ([]string, error) {
 	table, err := os.Open(filepath.Join(p.modules, "modules.dep"))
 	if err != nil {
@@ -135,16 +146,22 @@ func (p parts) moduleFiles(modules ...string) ([]string, error) {
 	var order []string
 	var add func(file string)
 	add = func(file string) {
-		if slices.Contains(order, file) {
+		if slices.Contains(order, filepath.Join(p.modules, file)) {
 			return
 		}
 		// The table lists all that is needed, the deepest last.
 		for _, needed := range slices.Backward(depends[file]) {
 			add(needed)
 		}
-		order = append(order, file)
+		order = append(order, filepath.Join(p.modules, file))
 	}
 	for _, name := range modules {
+		own := filepath.Join(built, filepath.Base(p.modules), name+".ko")
+		if _, err := os.Stat(own); err == nil {
+			order = append(order, own)
+		} else if slices.Contains(outOfTree, name) {
+			return nil, fmt.Errorf("no %s (deploy/setup-test.sh builds it)", own)
+		}
 		for file := range depends {
 			if base := filepath.Base(file); base == name+".ko" {
 				add(file)

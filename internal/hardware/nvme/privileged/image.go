@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
 
@@ -20,21 +19,18 @@ const MaxImage = 128 << 20
 // SHA-256. A download sends this copy: these bytes and no others. The caller closes it.
 // Fault: firmware_image_invalid.
 func LoadImage(path string) (_ *os.File, digest [sha256.Size]byte, err error) {
-	// Not blocking: path may be a pipe.
-	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	from, err := hardware.OpenImage(path)
 	if err != nil {
-		return nil, digest, invalidImage("the image cannot be opened: %v", err)
+		return nil, digest, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if stat, err := from.Stat(); err != nil || !stat.Mode().IsRegular() {
-		return nil, digest, invalidImage("%s is not a regular file", path)
-	}
 	image, size, digest, err := hardware.Sealed(from, MaxImage, 0)
 	if err != nil {
-		return nil, digest, invalidImage("the image %s cannot be read: %v", path, err)
+		return nil, digest, hardware.InvalidImage("the image %s cannot be read: %v", path, err)
 	}
 	if size == 0 || size > MaxImage || size%4 != 0 {
-		err := invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path, size, MaxImage)
+		err := hardware.InvalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path, size,
+			MaxImage)
 		return nil, digest, errors.Join(err, image.Close())
 	}
 	return image, digest, nil
@@ -55,12 +51,7 @@ func CheckImage(image *os.File, digest [sha256.Size]byte) error {
 		return fmt.Errorf("read the image: %w", err)
 	}
 	if have := [sha256.Size]byte(sum.Sum(nil)); have != digest {
-		return invalidImage("the image has the SHA-256 %x instead of %x", have, digest)
+		return hardware.InvalidImage("the image has the SHA-256 %x instead of %x", have, digest)
 	}
 	return nil
-}
-
-func invalidImage(format string, args ...any) error {
-	return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy "+
-		"(image, sha256)", format, args...)
 }
