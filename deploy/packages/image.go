@@ -77,7 +77,8 @@ func (r release) layer(program string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	users := fmt.Sprintf("root:x:0:0::/:/sbin/nologin\nburnish:x:%d:%d::/var/lib/burnish:/sbin/nologin\n", nonroot, nonroot)
+	users := "root:x:0:0::/:/sbin/nologin\n" +
+		fmt.Sprintf("burnish:x:%d:%d::/var/lib/burnish:/sbin/nologin\n", nonroot, nonroot)
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	for _, f := range []struct {

@@ -29,7 +29,8 @@ func newVersions(t *testing.T, names ...string) *versions {
 	v := &versions{Site: newSite(t), workers: map[string]*Worker{}}
 	for _, name := range names {
 		program := filepath.Join(v.Dir, "burnish-worker-"+name)
-		require.NoError(t, proc.Compile(root, "./worker", program, "-tags=shortsettle", "-ldflags=-s -w -X main.version="+name))
+		require.NoError(t, proc.Compile(root, "./worker", program, "-tags=shortsettle",
+			"-ldflags=-s -w -X main.version="+name))
 		w := v.Worker(t, "control", "BURNISH_VERSIONED=true")
 		w.Program = program
 		v.workers[name] = w
@@ -85,9 +86,16 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	const before, after = "1.0", "1.1"
 	v := newVersions(t, before, after)
 	host := v.Run(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=10")
+	unversioned := v.Run(t, "control")
+	d0 := v.Device(t, "fake", "d0", 2*MiB, 0)
+	v.Enroll(t, d0, "--provide")
+	v.AwaitReturned(t, d0, time.Minute)
 	v.workers[before].Start(t)
 	v.awaitVersions(t, "the first version to be current",
 		func(all map[string]client.Version) bool { return all[before].Current })
+	v.Must(t, "label", "d0", "rack=0")
+	v.awaitVersionOf(t, "d0", before) // what had no version goes on with it
+	unversioned.Kill(t)
 	var devices []Device
 	begin := func(name string) {
 		d := v.Device(t, "fake", name, 128*MiB, time.Minute)
@@ -119,10 +127,11 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 		require.Equal(t, device.Cleaning, v.Show(t, d.Name).DeviceState, "the clean of %s goes on", d.Name)
 	}
 
-	v.workers[before].Start(t) // it was no good: back
+	// It was no good: back, without the workers that have the devices.
+	v.workers[after].Kill(t)
+	v.workers[before].Start(t)
 	v.promote(t, before)
 	v.Must(t, "upgrade", "drain")
-	v.workers[after].Kill(t)
 	for _, d := range devices {
 		status := v.AwaitReturned(t, d, 2*time.Minute)
 		require.Len(t, status.Cleans, 1, d.Name)
@@ -131,7 +140,7 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	}
 	// No step was begun again, nor interrupted.
 	for message, times := range map[string]int{logs.CleanStarted: 1, logs.StepDone: 2, logs.StepResumed: 0} {
-		require.Equal(t, times*len(devices), strings.Count(host.Log(), message), message)
+		require.Equal(t, times*(1+len(devices)), strings.Count(host.Log(), message), message)
 	}
 
 	// A device with nothing under way follows with the next thing that happens to it.
