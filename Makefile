@@ -218,7 +218,8 @@ soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNO
 	$(MAKE) test-cluster
 	cd deploy/packages && go test -count=1 -timeout 20m ./...
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
-	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
+	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExplore' -parallel 2 -count=1 -timeout 6h -v
+	BURNISH_EXPLORE_STATES=$(STATES) go test ./workflows/instance -run '^TestExplore' -parallel 2 -count=1 -timeout 6h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v
 	BURNISH_SIMULATE_TURNOVERS=$(TURNOVERS) go test ./internal/testkit/explorer -run '^TestSimulate' -count=1 -timeout 2h -v
 	BURNISH_MUTATIONS=all go test $(MUTANTS) -count=1 -timeout 2h

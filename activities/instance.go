@@ -115,7 +115,8 @@ func (s *Instances) FindBoundDevices(ctx context.Context, instance string) ([]co
 	return found, asError(unlisted(err), "")
 }
 
-// AskInstance asks an instance whether it has a device that has it by a record. It changes nothing;
+// AskInstance asks an instance whether it has a device that has it by a record. One that is doing something, and does
+// not know the device, is asked again: it may be about to get it, and nobody asks a second time. It changes nothing;
 // every error is retried.
 //
 // SAFETY F38
@@ -132,7 +133,12 @@ func (s *Instances) AskInstance(ctx context.Context, in contract.InstanceQuestio
 		has = append(has, v.Move.Source...)
 	}
 	known := slices.ContainsFunc(has, func(d contract.HeldDevice) bool { return d.Name == in.Device })
-	return contract.InstanceAnswer{Left: v.Phase == contract.InstanceReleased || v.Doing == "" && !known}, nil
+	if v.Phase != contract.InstanceReleased && v.Doing != "" && !known {
+		return contract.InstanceAnswer{}, asError(&device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable,
+			Message: "instance " + in.Instance + " is doing " + v.Doing + ", and does not say yet whether it has the device",
+			Remedy:  "none: it is asked again; if it goes on, show the instance"}, in.Device)
+	}
+	return contract.InstanceAnswer{Left: !known}, nil
 }
 
 // RebuildDevices asks each device to stay bound while its instance is rebuilt (S0.18). A second

@@ -124,9 +124,14 @@ func (i *instance) claimAndBurn(request string,
 		return nil, nil, err
 	}
 	var granted []contract.DeviceChoice
+	var older []contract.HeldDevice // of a run that was terminated, or by a record
 	for n, outcome := range claims {
 		if outcome.Fault == nil {
 			granted = append(granted, choices[n])
+			if d := outcome.Device; d.Binding != 0 {
+				d.Name, d.Tag, d.Guest, d.Request = choices[n].Name, choices[n].Tag, choices[n].Guest, request
+				older = append(older, d)
+			}
 			continue
 		}
 		lost = append(lost, choices[n].Name)
@@ -139,10 +144,26 @@ func (i *instance) claimAndBurn(request string,
 	}
 	if err != nil {
 		i.unclaim(request, granted)
-		return nil, lost, err
+	} else {
+		devices, err = i.burn(claim, choices, claims)
 	}
-	devices, err = i.burn(claim, choices, claims)
-	return devices, nil, err
+	if err != nil {
+		i.keep(older)
+	}
+	return devices, lost, err
+}
+
+// keep takes over devices that were bound to the instance before an act that is refused: that does not end them, and
+// nobody else knows of them.
+//
+// SAFETY F38
+func (i *instance) keep(devices []contract.HeldDevice) {
+	for _, d := range devices {
+		same := func(s contract.HeldDevice) bool { return s.Name == d.Name }
+		if !slices.ContainsFunc(i.Devices, same) && (i.Move == nil || !slices.ContainsFunc(i.Move.Source, same)) {
+			i.Devices = append(i.Devices, d)
+		}
+	}
 }
 
 // burn burns devices that are claimed. If one refuses, all of them are unbound, and the answer is

@@ -89,11 +89,13 @@ func (i *instance) begin(in contract.InstanceBindInput) error {
 		allowed: func(found []contract.HeldDevice) error {
 			return i.fits(in.Host, found)
 		}})
-	if err != nil {
-		i.end()
+	if i.Phase = contract.InstanceActive; err != nil {
+		if i.empty() {
+			i.end()
+		}
 		return err
 	}
-	i.Phase, i.Devices = contract.InstanceActive, devices
+	i.Devices = devices
 	i.grant(in.Request)
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 type move struct {
 	name string
 	do   func(turn) bool
-	// loses: it is the loss of a task.
-	loses bool
+	// loses: it is the loss of a task. answers: it is the end of a call, whose answer may be late.
+	loses, answers bool
 }
 
 var noAnswer = &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "no answer"}
@@ -35,7 +35,7 @@ func inventoryMoves(of int) []move {
 	reads := func(c *lifecycle.Call) bool { return c.Activity == contract.ActivityReadReservation }
 	by := jobs[of]
 	return []move{
-		{name: by + ": its call of the inventory is answered", do: func(t turn) bool {
+		{name: by + ": its call of the inventory is answered", answers: true, do: func(t turn) bool {
 			c, ok := asked(t)
 			if !ok {
 				return false
@@ -77,6 +77,10 @@ func inventoryMoves(of int) []move {
 // failed: the call failed, and it is not known whether it took effect. What is retried is
 // asked again, for as long as nobody waits for it.
 func (t turn) failed(of int, c *lifecycle.Call) {
+	if c.How.Way != lifecycle.ToInventory {
+		t.end(of, c, lifecycle.Outcome{Fault: noAnswer})
+		return
+	}
 	if !c.How.Once && (!c.How.Client || c.Activity == contract.ActivityReserveForBind) {
 		t.w.attempts[of]++
 		return
@@ -92,7 +96,22 @@ var timeMoves = []move{
 			return false
 		}
 		t.w.late = nil
-		_, _ = t.carryOut(l.call, l.attempt)
+		if _, ok := l.call.In.(contract.PoolRequest); ok {
+			t.arrives(l.call)
+		} else {
+			_, _ = t.carryOut(l.call, l.attempt)
+		}
+		return true
+	}},
+	{name: "the late answer comes", do: func(t turn) bool {
+		a := t.w.answer
+		if a == nil {
+			return false
+		}
+		t.w.answer = nil
+		if t.w.d != nil {
+			t.end(a.of, &a.call, a.outcome)
+		}
 		return true
 	}},
 	{name: "a call that is no longer due has stopped", do: func(t turn) bool {
@@ -127,7 +146,7 @@ var timeMoves = []move{
 
 // hostMoves are the ends of the host's activities, and what can happen to its worker.
 var hostMoves = []move{
-	{name: "the step runs", do: func(t turn) bool { return t.runStep(true) }},
+	{name: "the step runs", answers: true, do: func(t turn) bool { return t.runStep(true) }},
 	{name: "the verify runs, and its samples miss what is left", do: func(t turn) bool {
 		c := t.w.steps()
 		if c == nil || t.w.stepDone || c.Activity != verify || t.w.bytes[t.w.slot] == noParty {
@@ -163,25 +182,6 @@ var hostMoves = []move{
 		t.w.attempts[0]++
 		return t.killed()
 	}},
-	{name: "the attempt is frozen, and another begins", do: func(t turn) bool {
-		c := t.w.steps()
-		if c == nil || t.w.stepDone || c.Activity != zero || t.w.host.frozen || t.w.slot != enrolled || !t.fault() {
-			return false
-		}
-		t.w.host.frozen, t.w.host.frozenUnit = true, t.w.slot
-		t.w.attempts[0]++
-		return true
-	}},
-	{name: "the frozen attempt wakes", do: func(t turn) bool {
-		if !t.w.host.frozen {
-			return false
-		}
-		t.w.host.frozen = false
-		if t.without.lease { // else it asks the server, which does not know it any more
-			t.wipe(t.w.host.frozenUnit)
-		}
-		return true
-	}},
 	{name: "the host's worker reports the device", do: func(t turn) bool { return t.w.host.started && t.reported() }},
 }
 
@@ -206,6 +206,7 @@ func lookMoves(of int) []move {
 			o.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "other hardware"}
 		default:
 			found := t.discovery(t.w)
+			found.Written = t.w.written
 			o.Found = &found
 			t.w.attended = t.w.attended || !t.bindLooks()
 		}
@@ -215,7 +216,7 @@ func lookMoves(of int) []move {
 	}
 	by := jobs[of]
 	return []move{
-		{name: by + ": the host looks", do: func(t turn) bool { return end(t, "", false) }},
+		{name: by + ": the host looks", answers: true, do: func(t turn) bool { return end(t, "", false) }},
 		{name: by + ": the host's look fails", do: func(t turn) bool { return end(t, device.CodeIO, true) }},
 		{name: by + ": the host does not answer", do: func(t turn) bool {
 			c := t.owed(of)
@@ -292,15 +293,18 @@ func (t turn) runStep(answers bool) bool {
 	}
 	work := workDone{seq: int8(in.Seq), attempt: t.w.attempts[0], clean: in.Clean, generation: int16(in.Generation),
 		provider: provider, step: in.Step, unit: t.w.slot}
-	switch verdict := t.admit(work); {
+	switch verdict := host.Admit(h.journal.entry(), h.journal.found, work.entry()); {
 	case verdict.Fault != nil:
 		return end(work, verdict.Fault)
 	// the identity is read again, also of what was done before
-	case t.w.slot != enrolled && !(verdict.Done && t.without.inspection):
+	case t.w.slot != enrolled:
 		return end(work, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged})
 	case verdict.Done:
 		t.w.attended = t.w.attended || h.journal.step == verify
 		return end(h.journal.workDone, nil)
+	}
+	if t.w.appliance.profile == theirs && t.state() != device.Retired { // as lost: its step may still be on its way
+		t.broken("a step works at a server that others have")
 	}
 	h.record.seq, h.record.cleans = max(h.record.seq, work.seq), max(h.record.cleans, int8(in.Number))
 	h.record.bindings = max(h.record.bindings, int8(in.Binding))
@@ -308,6 +312,7 @@ func (t turn) runStep(answers bool) bool {
 	j.found, j.workDone, j.done = true, work, false
 	switch in.Step {
 	case zero:
+		t.w.written = false
 		t.wipe(t.w.slot)
 	case verify:
 		t.w.attended = true
@@ -319,21 +324,11 @@ func (t turn) runStep(answers bool) bool {
 	return end(work, nil)
 }
 
-// admit is the admission by the host's journal.
-func (t turn) admit(work workDone) host.Admission {
-	stored, want := t.w.host.journal.entry(), work.entry()
-	if t.without.sameWork && stored.Seq == want.Seq {
-		stored.Clean, stored.Step, stored.Serial = want.Clean, want.Step, want.Serial
-	}
-	want.Reads = want.Reads && !t.without.oneHold
-	return host.Admit(stored, t.w.host.journal.found, want)
-}
-
 // reported: the host's worker has started and reports the device with its record.
 func (t turn) reported() bool {
 	r := t.w.host.record
 	t.w.host.started = false
-	record := &contract.HostDeviceRecord{Enrollment: t.enrollment(), Identity: device.Identity{Serial: "S1"},
+	record := &contract.HostDeviceRecord{Enrollment: t.enrollment(t.w), Identity: device.Identity{Serial: "S1"},
 		Binding: int(r.bindings), Clean: int(r.cleans), Seq: int64(r.seq)}
 	if t.w.d == nil {
 		t.w.d = lifecycle.Recover(record, t.w.now, settings{t})
@@ -351,9 +346,18 @@ var worldMoves = []move{
 	{name: "first unbinds it", do: func(t turn) bool { return t.unbinds(first) }},
 	{name: "second unbinds it", do: func(t turn) bool { return t.unbinds(second) }},
 	{name: "first claims it", do: func(t turn) bool { return t.binds(first, contract.VerbClaim) }},
+	{name: "first's client is killed while it waits", do: func(t turn) bool {
+		j := t.w.request()
+		if j == nil || t.w.gone != noParty || j.Verb.Name != contract.VerbBind.Name ||
+			whoIs(j.In.(contract.BindInput).Instance) != first || !t.fault() {
+			return false
+		}
+		t.w.gone = first
+		return true
+	}},
 	{name: "first burns its claim", do: func(t turn) bool {
 		c := t.dev().Claim
-		if c == nil || c.Instance != first.String() || t.w.request() != nil {
+		if c == nil || c.Instance != first.id() || t.w.request() != nil {
 			return false
 		}
 		t.w.tenants[0].denied = noDenial
@@ -361,7 +365,7 @@ var worldMoves = []move{
 	}},
 	{name: "first gives its claim back", do: func(t turn) bool {
 		c := t.dev().Claim
-		if c == nil || c.Instance != first.String() || t.w.request() != nil {
+		if c == nil || c.Instance != first.id() || t.w.request() != nil {
 			return false
 		}
 		return t.asks(contract.VerbUnclaim, contract.BindInput{Instance: c.Instance, Request: c.Request})
@@ -398,16 +402,16 @@ var worldMoves = []move{
 		return true
 	}},
 	{name: "Nova re-creates the provider", do: func(t turn) bool {
-		if !t.nova || t.w.inv.used != noParty || t.w.recreations == 0 || !t.fault() {
+		if !t.nova || t.w.inv.used != noParty || t.w.others == 0 || !t.fault() {
 			return false
 		}
-		t.w.recreations--
+		t.w.others--
 		t.w.inv = stock{exists: true, provider: t.w.inv.provider + 1}
 		return true
 	}},
 
 	{name: "reconciliation asks it to re-check", do: func(t turn) bool {
-		if t.w.d == nil || t.w.d.Intent.ReadInventory || t.without.sweeps || !t.wantsRecheck() {
+		if t.w.d == nil || t.w.d.Intent.ReadInventory || t.within.Alone || !t.wantsRecheck() {
 			return false
 		}
 		t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "sweep"}})
@@ -420,6 +424,16 @@ var worldMoves = []move{
 		t.decide(lifecycle.Hinted{Signal: contract.SignalRefresh, Hint: contract.Hint{Source: "scan"}})
 		return true
 	}},
+	{name: "somebody writes to it while it is offered", do: func(t turn) bool {
+		if t.nova || t.shared || t.state() != device.Available || t.w.written || t.w.slot == other || t.w.attended ||
+			t.beingLowered() || t.bindLooked() || !t.fault() {
+			return false
+		}
+		t.writes(stranger)
+		t.w.written, t.w.unseen = true, true
+		t.pass(4 * time.Minute) // as below
+		return true
+	}},
 	{name: "the hardware is swapped", do: func(t turn) bool {
 		if t.w.slot == other || t.w.attended || t.beingLowered() || t.bindLooked() || !t.fault() {
 			return false
@@ -427,33 +441,47 @@ var worldMoves = []move{
 		for n := range t.w.tenants {
 			t.w.tenants[n].has = false // whoever had it lost it with the hardware
 		}
-		t.w.slot, t.w.unseen = other, true
+		t.w.slot, t.w.unseen, t.w.written = other, true, false
 		t.pass(4 * time.Minute) // which it takes
 		return true
 	}},
 	{name: "the database is saved", do: func(t turn) bool {
 		d := t.w.d
-		if t.keepDatabase || t.w.backup != nil || d == nil || t.w.faults == 0 || d.Device.Claim != nil ||
+		if t.within.KeepDatabase || t.w.backup != nil || d == nil || t.w.faults == 0 || d.Device.Claim != nil ||
 			t.w.request() != nil || t.owed(1) != nil { // whose answers the save would split
 			return false
 		}
 		t.w.backup = d
 		return true
 	}},
-	{name: "the database is put back", do: func(t turn) bool {
-		if t.w.backup == nil || t.w.backup == t.w.d || !t.fault() {
+	{name: "the inventory is saved", do: func(t turn) bool {
+		if t.nova || t.within.KeepDatabase || t.w.hasSaved || t.w.faults == 0 {
 			return false
 		}
+		t.w.hasSaved, t.w.saved = true, t.w.inv
+		return true
+	}},
+	{name: "the inventory is put back", do: func(t turn) bool {
+		if !t.w.hasSaved || t.w.saved == t.w.inv || t.w.forgot || !t.fault() {
+			return false
+		}
+		t.w.inv, t.w.saved, t.w.hasSaved, t.w.forgets = t.w.saved, stock{}, false, true
+		return true
+	}},
+	{name: "the database is put back", do: func(t turn) bool {
+		if t.w.backup == nil || t.w.backup == t.w.d || t.w.forgets || t.shared && t.w.backup.Clean != nil || !t.fault() {
+			return false // the server of a clean may be that of others by now, and nothing stops its step
+		}
 		t.w.held = t.w.held && t.holdRecorded()
-		t.w.d, t.w.backup = t.w.backup, nil
+		t.w.d, t.w.backup, t.w.forgot = t.w.backup, nil, true
 		t.w.accepted = t.w.acceptedOnce
-		t.w.unseen = t.w.slot == other // the host's scan forgot what it found, too
-		t.w.stepDone, t.w.attempts = false, [4]int8{}
+		t.w.unseen = t.w.slot == other || t.w.written // the host's scan forgot what it found, too
+		t.w.stepDone, t.w.attempts, t.w.gone = false, [4]int8{}, noParty
 		t.forgetUnbind()
 		return true
 	}},
 	{name: "the workflow is lost", do: func(t turn) bool {
-		if t.w.d == nil || !t.fault() {
+		if t.w.d == nil || t.w.forgets || !t.fault() {
 			return false
 		}
 		if t.state() != device.Unknown { // else this run knew no more
@@ -464,7 +492,8 @@ var worldMoves = []move{
 		}
 		t.w.d, t.w.host.started, t.w.lostAt = nil, true, t.w.now.Add(-time.Second)
 		t.w.runs++
-		t.w.stepDone, t.w.attempts = false, [4]int8{}
+		t.w.forgot = true
+		t.w.stepDone, t.w.attempts, t.w.gone = false, [4]int8{}, noParty
 		t.forgetUnbind()
 		return true
 	}},
@@ -524,12 +553,12 @@ func (t turn) binds(p who, v contract.Verb) bool {
 		return false // its instance's workflow knows which devices it has
 	}
 	in := func() contract.BindInput {
-		return contract.BindInput{Instance: p.String(), Request: p.String() + string(rune('0'+t.w.asked[p-first])),
+		return contract.BindInput{Instance: p.id(), Request: p.String() + string(rune('0'+t.w.asked[p-first])),
 			Deadline: t.w.now.Add(time.Minute).Format(time.RFC3339)}
 	}
 	if b := t.dev().Binding; b != nil {
 		// Its tenant repeats its bind, or who has the device where the workflow does not know of it.
-		known, recorded := b.Instance == p.String(), t.state() == device.Allocated && t.w.inv.tenant == p
+		known, recorded := b.Instance == p.id(), t.state() == device.Allocated && t.w.inv.tenant == p
 		if v.Name != contract.VerbBind.Name || !(known && !mine.has || !known && recorded) {
 			return false
 		}
@@ -540,8 +569,8 @@ func (t turn) binds(p who, v contract.Verb) bool {
 		return true
 	}
 	again := t.w.open[p-first]
-	if t.w.binds == 0 && !again || p == second && t.dev().Bindings == 0 || !device.Allows(t.dev(),
-		device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
+	if t.w.binds == 0 && !again || p == second && t.dev().Bindings == 0 && t.of == nil || !device.Allows(t.dev(),
+		device.Event{Kind: device.ClaimEvent, Instance: p.id()}) {
 		return false
 	}
 	if !again {
@@ -558,18 +587,18 @@ func (t turn) unbinds(p who) bool {
 		return false
 	}
 	mine := &t.w.tenants[p-first]
-	claimed := t.dev().Claim != nil && t.dev().Claim.Instance == p.String()
-	_, had := t.w.d.History.Of(p.String(), "")
+	claimed := t.dev().Claim != nil && t.dev().Claim.Instance == p.id()
+	_, had := t.w.d.History.Of(p.id(), "")
 	if mine.denied == unbindAnswered || !mine.has && !had && !claimed || t.w.request() != nil && !claimed {
 		return false
 	}
 	for _, j := range t.w.d.Jobs {
-		if in, ok := j.In.(contract.UnbindInput); ok && !j.Ended && in.Instance == p.String() {
+		if in, ok := j.In.(contract.UnbindInput); ok && !j.Ended && in.Instance == p.id() {
 			return false
 		}
 	}
 	*mine = tenant{}
-	if !t.asks(contract.VerbUnbind, contract.UnbindInput{Instance: p.String()}) {
+	if !t.asks(contract.VerbUnbind, contract.UnbindInput{Instance: p.id()}) {
 		mine.denied = unbindRefused
 	}
 	return true
@@ -624,7 +653,11 @@ func lost(m move) move {
 				return false
 			}
 			before, after := *t.w, *t.w
-			then := turn{t.explorer, &after}
+			then := turn{explorer: t.explorer, w: &after, of: t.of}
+			if t.of != nil {
+				was := *t.of
+				defer func() { w := *t.w; *t.of = was; *t.w = w }()
+			}
 			if !m.do(then) || t.broke != "" || after.faults == 0 || after.d == nil { // a broken promise the move itself shows
 				t.explorer.broke = ""
 				return false
@@ -650,6 +683,17 @@ func lost(m move) move {
 			*t.w = w
 			return true
 		}}
+}
+
+// late is the end of a call whose answer comes after whatever happens meanwhile.
+func late(m move) move {
+	return move{name: m.name + ", and the answer is late", do: func(t turn) bool {
+		if t.w.answer != nil || !t.fault() {
+			return false
+		}
+		t.delays = true
+		return m.do(t) && t.w.answer != nil
+	}}
 }
 
 // begunInTask is the call that the workflow began in its task; nil if it began none.

@@ -14,46 +14,38 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Bounds limit what happens in one story.
-type Bounds struct {
-	Faults, Binds, Acts uint8
-	// KeepDatabase: the database is never put back.
-	KeepDatabase bool
-	// Worlds is how many worlds are visited at most.
-	Worlds int
-}
+// Kind is a kind of device.
+type Kind string
 
-// without takes fixes out of the environment, to see that the explorer finds what they mend. Those of the lifecycle are
-// taken out of its source (internal/testkit/mutation).
-type without struct {
-	witness    bool // F24: who has a device is known to the workflow alone
-	sameWork   bool // F26: a recorded "done" counts by its number
-	inspection bool // F26: a recorded "done" counts for whatever hardware is there now
-	oneHold    bool // F37: a verify's recorded "done" counts
-	holdRecord bool // F43: neither record nor listing says that an operator holds a device
-	lease      bool // F32: a frozen attempt does not ask the server before it writes
-	sweeps     bool // no fix: an inventory in files is not reconciled
+// The kinds: a device of Burnish's own, one of Nova's, and a server of a shared pool.
+const (
+	Self   Kind = "owner self"
+	Nova   Kind = "owner nova"
+	Shared Kind = "shared pool"
+)
+
+// Bounds limit what happens in one story. Others is how often others take the server of a shared pool, and how often
+// Nova re-creates its provider.
+type Bounds struct {
+	Faults, Binds, Acts, Others uint8
+	// KeepDatabase: neither database is put back. Alone: nothing compares the device with the inventory but itself.
+	KeepDatabase, Alone bool
+	// Worlds is how many worlds are visited at most. Progress is told how many were, from time to time.
+	Worlds   int
+	Progress func(worlds, frontier, moves int)
 }
 
 // explorer visits every world that can be reached, in the order of their distance.
 type explorer struct {
-	nova    bool
-	without without
-	moves   []move
-	seed    maphash.Seed
+	nova, shared bool
+	apart        bool // each device has a host of its own
+	moves        []move
+	seed         maphash.Seed
 
-	seen    map[uint64]struct{}
-	parents []parent
-
-	keepDatabase bool
+	within Bounds
 
 	broke   string // what is broken in the present turn
 	refusal string // the last one, which a simulation tells
-}
-
-type parent struct {
-	from int32
-	move uint16
 }
 
 // broken notes a promise that does not hold.
@@ -63,30 +55,23 @@ func (e *explorer) broken(what string) {
 	}
 }
 
-// Found is a story that ends in a broken promise.
-type Found struct {
-	Broken string
-	Story  []string
-}
-
-func (f *Found) String() string { return f.Broken + ":\n" + strings.Join(f.Story, "\n") }
-
-// Result says how much was explored.
-type Result struct {
-	Worlds int
-	// Complete: every world within the other bounds was visited.
-	Complete bool
-	Found    *Found
-}
-
-func newExplorer(nova bool) *explorer {
-	e := &explorer{nova: nova, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+func newExplorer(kind Kind) *explorer {
+	e := &explorer{nova: kind == Nova, shared: kind == Shared, seed: maphash.MakeSeed()}
 	for of := range jobs {
 		e.moves = append(e.moves, slices.Concat(inventoryMoves(of), lookMoves(of))...)
+		if e.shared {
+			e.moves = append(e.moves, poolMoves(of)...)
+		}
 	}
 	e.moves = slices.Concat(e.moves, timeMoves, hostMoves, worldMoves)
+	if e.shared {
+		e.moves = append(e.moves, othersMoves...)
+	}
 	for _, m := range e.moves {
 		e.moves = append(e.moves, lost(m))
+		if m.answers {
+			e.moves = append(e.moves, late(m))
+		}
 	}
 	return e
 }
@@ -94,16 +79,21 @@ func newExplorer(nova bool) *explorer {
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // begin is a device that is clean, available and offered.
-func (e *explorer) begin(b Bounds) *world {
-	w := &world{now: epoch, environment: environment{faults: b.Faults, binds: b.Binds, acts: b.Acts, recreations: 1}}
+func (e *explorer) begin(b Bounds, number int8) *world {
+	w := &world{now: epoch, environment: environment{faults: b.Faults, binds: b.Binds, acts: b.Acts, others: b.Others,
+		number: number}}
 	w.inv = stock{exists: true, generation: 3, recorded: true}
-	d := lifecycle.New("d1", epoch)
-	d.Enrollment, d.Enrolled, d.UUID = e.enrollment(), true, contract.DeviceUUID("d1")
+	d := lifecycle.New(w.name(), epoch)
+	d.Enrollment, d.Enrolled, d.UUID = e.enrollment(w), true, contract.DeviceUUID(w.name())
 	d.Host, d.SeenAt = e.discovery(w), epoch
 	d.Device = device.Device{State: device.Available, Status: device.Enabled, Owner: device.OwnerSelf, OneTimeUse: true,
 		Cleanable: true, Unit: device.Unit{Number: 1, Serial: "S1"}}
 	if e.nova {
+		w.others = max(b.Others, 1)
 		d.Device.Owner, w.inv.provider, w.inv.recorded, d.Provider = device.OwnerNova, 1, false, "1"
+	}
+	if e.shared {
+		w.appliance.tag, d.Pool = 1, &contract.PoolState{Tag: "1"}
 	}
 	w.bytes[other] = stranger
 	d.Generation, d.Cleans, d.Seq, d.Host.Record = 3, 1, 2, nil
@@ -116,66 +106,22 @@ func (e *explorer) begin(b Bounds) *world {
 
 // explore visits the worlds within the bounds, until a promise is broken.
 func (e *explorer) explore(b Bounds) Result {
-	start := e.begin(b)
-	e.keepDatabase = b.KeepDatabase
-	type node struct {
-		w     *world
-		index int32
+	e.within = b
+	names := make([]string, len(e.moves))
+	for i, m := range e.moves {
+		names[i] = m.name
 	}
-	frontier := []node{{start, 0}}
-	e.parents = append(e.parents, parent{-1, 0})
-	e.seen[e.key(start)] = struct{}{}
-	for len(frontier) > 0 {
-		var next []node
-		for at, n := range frontier {
-			frontier[at].w = nil
-			for i := range e.moves {
-				w := *n.w
-				e.broke = ""
-				t := turn{e, &w}
-				if !e.moves[i].do(t) {
-					continue
-				}
-				if e.broke == "" {
-					t.check()
-				}
-				if e.broke != "" {
-					return Result{Worlds: len(e.parents), Found: e.story(start, n.index, i)}
-				}
-				key := e.key(&w)
-				if _, ok := e.seen[key]; ok {
-					continue
-				}
-				e.seen[key] = struct{}{}
-				e.parents = append(e.parents, parent{n.index, uint16(i)})
-				next = append(next, node{&w, int32(len(e.parents) - 1)})
-				if len(e.parents) >= b.Worlds {
-					return Result{Worlds: len(e.parents)}
-				}
-			}
-		}
-		frontier = next
-	}
-	return Result{Worlds: len(e.parents), Complete: true}
+	return space[world]{names, e.make, e.key, e.describe, b.Progress}.search(e.begin(b, 0), b.Worlds)
 }
 
-// story is how a world was reached.
-func (e *explorer) story(start *world, from int32, last int) *Found {
-	moves := []int{last}
-	for from > 0 {
-		moves = append(moves, int(e.parents[from].move))
-		from = e.parents[from].from
+// make makes one move, if it can be made.
+func (e *explorer) make(w *world, i int) (made bool, broken string) {
+	e.broke = ""
+	t := turn{explorer: e, w: w}
+	if made = e.moves[i].do(t); made && e.broke == "" {
+		t.check()
 	}
-	slices.Reverse(moves)
-	f := &Found{Broken: e.broke}
-	w := *start
-	f.Story = append(f.Story, "    "+e.describe(&w))
-	for _, m := range moves {
-		e.broke = ""
-		e.moves[m].do(turn{e, &w})
-		f.Story = append(f.Story, fmt.Sprintf("  %s\n    %s", e.moves[m].name, e.describe(&w)))
-	}
-	return f
+	return made, e.broke
 }
 
 // settings are those of the control worker. What it logs as a defect breaks a promise.

@@ -8,118 +8,69 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// worlds bounds a test; BURNISH_EXPLORE_STATES sets another bound.
-func worlds(t *testing.T, usual int) int {
-	text := os.Getenv("BURNISH_EXPLORE_STATES")
-	if text == "" {
-		return usual
+// searches looks for a broken promise within the bounds; BURNISH_EXPLORE_STATES sets how many worlds it visits at most.
+func searches(t *testing.T, kind Kind, b Bounds, usual int) {
+	b.Worlds = usual
+	if text := os.Getenv("BURNISH_EXPLORE_STATES"); text != "" {
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		b.Worlds = n
 	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
+	told := b
+	b.Progress = func(worlds, frontier, moves int) {
+		t.Logf("%d worlds in %d moves, %d of them to be looked at", worlds, moves, frontier)
+	}
+	r := newExplorer(kind).explore(b)
+	t.Logf("%+v: %d worlds, complete: %v", told, r.Worlds, r.Complete)
+	if r.Found != nil {
+		t.Fatal(r.Found)
+	}
 }
 
 // No order of events, with up to two faults, breaks a promise. A bound on the worlds cuts off the longest stories.
 //
-// F4, F5, F10, F24, F26, F27, F28, F30, F31, F32, F36, F39, F42, F43
+// F4, F5, F10, F24, F26, F27, F28, F30, F31, F34, F36, F39, F42, F43
 func TestExploreEverything(t *testing.T) {
-	for name, nova := range map[string]bool{"owner self": false, "owner nova": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range []Kind{Self, Nova, Shared} {
+		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			for _, b := range []Bounds{
-				{Faults: 1, Binds: 2, Acts: 1}, {Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true}, {Faults: 2, Binds: 2, Acts: 2},
+				{Faults: 1, Binds: 2, Acts: 1, Others: 1}, {Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true},
+				{Faults: 2, Binds: 2, Acts: 2, Others: 2},
 			} {
-				b.Worlds = worlds(t, 60_000)
-				r := newExplorer(nova).explore(b)
-				t.Logf("%+v: %d worlds, complete: %v", b, r.Worlds, r.Complete)
-				if r.Found != nil {
-					t.Fatal(r.Found)
-				}
+				searches(t, kind, b, 60_000)
 			}
 		})
 	}
 }
 
-// What few events can do is explored completely, each within its own bounds.
+// What few events can do is explored, each within its own bounds.
 //
-// F5, F24, F26, F27, F28, F30, F36, F39, F42, F43
+// F5, F24, F26, F27, F28, F30, F34, F36, F39, F42, F43
 func TestExploreWithin(t *testing.T) {
 	for name, c := range map[string]struct {
-		within       Bounds
-		nova, sweeps bool
+		within Bounds
+		kind   Kind
 	}{
-		"no fault, two binds":         {within: Bounds{Binds: 2}, sweeps: true},
-		"no fault, a bind and an act": {within: Bounds{Binds: 1, Acts: 1}},
-		"no fault, a bind of Nova's":  {within: Bounds{Binds: 1}, nova: true, sweeps: true},
-		"a fault, a bind":             {within: Bounds{Faults: 1, Binds: 1}, sweeps: true},
-		"a fault, two binds":          {within: Bounds{Faults: 1, Binds: 2}, sweeps: true},
-		"a fault, two acts":           {within: Bounds{Faults: 1, Acts: 2}, sweeps: true},
-		"a fault, two acts, Nova's":   {within: Bounds{Faults: 1, Acts: 2, KeepDatabase: true}, nova: true, sweeps: true},
-		"a fault, a bind and an act":  {within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
+		"no fault, two binds":         {within: Bounds{Binds: 2}},
+		"no fault, a bind and an act": {within: Bounds{Binds: 1, Acts: 1, Alone: true}},
+		"no fault, a bind of Nova's":  {within: Bounds{Binds: 1}, kind: Nova},
+		"a fault, a bind":             {within: Bounds{Faults: 1, Binds: 1}},
+		"a fault, two binds":          {within: Bounds{Faults: 1, Binds: 2}},
+		"a fault, two acts":           {within: Bounds{Faults: 1, Acts: 2}},
+		"a fault, two acts, Nova's":   {within: Bounds{Faults: 1, Acts: 2, KeepDatabase: true}, kind: Nova},
+		"a fault, a bind and an act":  {within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true, Alone: true}},
 		"a fault, a bind and an act of Nova's": {
-			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}, nova: true, sweeps: true,
+			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}, kind: Nova,
 		},
-		"two faults, a bind": {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, sweeps: true},
+		"two faults, a bind":              {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}},
+		"shared: a bind, others":          {within: Bounds{Binds: 1, Others: 2}, kind: Shared},
+		"shared: a fault, a bind, others": {within: Bounds{Faults: 1, Binds: 1, Others: 1, KeepDatabase: true}, kind: Shared},
+		"shared: an act, others":          {within: Bounds{Acts: 1, Others: 1, Binds: 1}, kind: Shared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := c.within
-			b.Worlds = worlds(t, 40_000)
-			e := newExplorer(c.nova)
-			e.without.sweeps = !c.sweeps
-			r := e.explore(b)
-			t.Logf("%+v: %d worlds, complete: %v", b, r.Worlds, r.Complete)
-			if r.Found != nil {
-				t.Fatal(r.Found)
-			}
-		})
-	}
-}
-
-// Without what the environment does for it the explorer finds a broken promise. What the lifecycle does is taken out of
-// its source by the mutations of this test.
-//
-// F24, F26, F32, F37, F43
-func TestExploreWithoutAFix(t *testing.T) {
-	for name, c := range map[string]struct {
-		without without
-		nova    bool
-		broken  string
-		within  Bounds
-	}{
-		"a bound tenant's disk is wiped: the workflow alone knows who has it": {
-			without: without{witness: true}, broken: "the bytes of first, who has the device, are wiped",
-			within: Bounds{Faults: 1, Binds: 2},
-		},
-		"a disk is swapped after its verify was journaled": {
-			without: without{inspection: true, oneHold: true}, broken: "holds the bytes of stranger",
-			within: Bounds{Faults: 2, Binds: 1},
-		},
-		"somebody wrote to what a killed verify had read": {
-			without: without{oneHold: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 2, Binds: 1},
-		},
-		"an operator's device whose workflow was lost": {
-			without: without{holdRecord: true}, broken: "an operator holds the device, and it is wiped",
-			within: Bounds{Faults: 1, Acts: 1, KeepDatabase: true},
-		},
-		"an operator's device of Nova's whose workflow was lost": {
-			without: without{holdRecord: true}, nova: true, broken: "an operator holds the device, and it is wiped",
-			within: Bounds{Faults: 1, Acts: 1, KeepDatabase: true},
-		},
-		"a frozen attempt wakes while the next tenant has the device": {
-			without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := c.within
-			b.Worlds = 1_000_000
-			e := newExplorer(c.nova)
-			e.without = c.without
-			r := e.explore(b)
-			require.NotNil(t, r.Found, "nothing was found in %d worlds", r.Worlds)
-			require.Contains(t, r.Found.Broken, c.broken, r.Found.String())
-			t.Logf("%d worlds, %d moves", r.Worlds, len(r.Found.Story)-1)
+			searches(t, c.kind, c.within, 40_000)
 		})
 	}
 }

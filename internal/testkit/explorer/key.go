@@ -18,6 +18,7 @@ type keyer struct {
 	gens []int64
 	as   map[int64]int64 // nil while they are collected
 	now  time.Time
+	tag  string // of the server of a shared pool
 }
 
 func (k *keyer) gen(g int64) {
@@ -72,7 +73,7 @@ const furthest = 3
 
 // key identifies the world.
 func (e *explorer) key(w *world) uint64 {
-	k := keyer{now: w.now}
+	k := keyer{now: w.now, tag: w.appliance.text()}
 	k.hash.SetSeed(e.seed)
 	e.write(&k, w)
 	slices.Sort(k.gens)
@@ -92,13 +93,18 @@ func (e *explorer) write(k *keyer, w *world) {
 	env := w.environment
 	k.gen(int64(env.inv.generation))
 	k.gen(int64(env.host.journal.generation))
-	env.inv.generation, env.host.journal.generation, env.ids = 0, 0, 0
+	k.gen(int64(env.saved.generation))
+	env.inv.generation, env.host.journal.generation, env.saved.generation, env.ids, env.appliance.tag = 0, 0, 0, 0, 0
 	if k.as != nil {
 		maphash.WriteComparable(&k.hash, env)
 	}
 	if l := w.late; l != nil {
 		k.call(l.call)
 		k.number(int64(l.attempt))
+	}
+	if a := w.answer; a != nil {
+		k.call(a.call)
+		k.outcome(a.outcome)
 	}
 	for _, d := range []*lifecycle.State{w.d, w.backup} {
 		if k.flags(d != nil); d != nil {
@@ -130,7 +136,8 @@ func (k *keyer) state(d *lifecycle.State) {
 	k.text(d.Provider, d.BurnedFor, d.Again, d.Host.Identity.Serial)
 	i := d.Intent
 	k.flags(d.GenerationUncertain, i.ReadInventory, i.Rediscover, i.HardwareChanged, i.EnsureReserved, i.EnsureProvider,
-		i.Abort, i.ConfirmSerial, i.DuplicateAt != "", d.Host.ObservedAt.IsZero(), d.Unreserved, d.InUse != nil,
+		i.Abort, i.ConfirmSerial, i.ReadPool, i.AskInstance, i.DuplicateAt != "",
+		d.Host.ObservedAt.IsZero(), d.Unreserved, d.InUse != nil,
 		d.KnownToHost, d.Written, !d.RetryAt.IsZero(), !d.PausedUntil.IsZero(), d.PreviousRunID != "")
 	k.number(int64(d.Cleans))
 	k.number(d.Seq)
@@ -151,6 +158,9 @@ func (k *keyer) state(d *lifecycle.State) {
 	if s := d.InUse; s != nil {
 		k.text(s.Inventory.Consumer(), s.Inventory.Tenant)
 		k.number(int64(s.Inventory.Bindings))
+	}
+	if p := d.Pool; p != nil {
+		k.pool(*p)
 	}
 	k.run(d.Clean)
 	k.text(d.Holder)
@@ -197,6 +207,13 @@ func (k *keyer) job(j *lifecycle.Job) {
 	k.age(j.SeenAt)
 	k.number(int64(j.Tries))
 	k.snapshot(j.Asked)
+	if j.Server.Ownership != "" {
+		k.server(j.Server)
+	}
+	if j.PoolKnown != (contract.PoolState{}) {
+		k.pool(j.PoolKnown)
+	}
+	k.flags(j.Profile.Remove, j.Profile.Tenant, j.Used, j.Prepared)
 	if j.Call != nil {
 		k.call(*j.Call)
 	}
@@ -212,6 +229,9 @@ func (k *keyer) snapshot(s device.Snapshot) {
 func (k *keyer) call(c lifecycle.Call) {
 	k.text(c.Activity)
 	k.flags(c.How.InTask)
+	if in, ok := c.In.(contract.PoolRequest); ok {
+		k.pool(in.State)
+	}
 	in, ok := c.In.(contract.ReservationRequest)
 	if !ok {
 		return
@@ -225,4 +245,35 @@ func (k *keyer) call(c lifecycle.Call) {
 	if r := in.Record; r != nil {
 		k.text(r.Tenant, string(r.Hold), strconv.Itoa(r.Bindings), strconv.Itoa(r.Cleans))
 	}
+}
+
+// outcome is that of a call whose answer is late.
+func (k *keyer) outcome(o lifecycle.Outcome) {
+	if o.Fault != nil {
+		k.text(string(o.Fault.Code))
+	}
+	switch found := o.Found.(type) {
+	case *device.Inventory:
+		if found != nil {
+			k.gen(found.Generation)
+			k.text(found.Provider, string(found.Witness), found.Tenant, string(found.Hold))
+			k.text(found.Consumers...)
+			k.number(int64(found.Reserved))
+		}
+	case *contract.DiscoveryResult:
+		k.age(found.ObservedAt)
+		k.flags(found.Written)
+	case *contract.PoolSnapshot:
+		k.server(*found)
+	}
+}
+
+func (k *keyer) pool(s contract.PoolState) {
+	k.text(s.Profile)
+	k.flags(s.Applying, s.Tag == "", s.Tag == k.tag)
+}
+
+func (k *keyer) server(s contract.PoolSnapshot) {
+	k.text(string(s.Ownership), s.Profile)
+	k.flags(s.Gap, s.Tag == k.tag)
 }

@@ -12,7 +12,7 @@ import (
 
 // Simulation is a device that lives on: turnover after turnover, with faults at random.
 type Simulation struct {
-	Nova      bool
+	Kind      Kind
 	Seed      uint64
 	Turnovers int
 }
@@ -20,35 +20,45 @@ type Simulation struct {
 // calm is how many moves come before a fault may, on the average.
 const calm = 12
 
-// Run lets the device live until it was bound so often. It says how many moves that took, and the last of the
-// story if a
-// promise was broken: the seed tells it again.
+// Run lets the device live until it was bound so often. It says how many moves that took, and the last of the story if
+// a promise was broken: the seed tells it again.
 func (s Simulation) Run() (moves int, found *Found) {
 	random := rand.New(rand.NewPCG(s.Seed, 1))
-	e := newExplorer(s.Nova)
-	w := e.begin(Bounds{})
+	e := newExplorer(s.Kind)
+	w, next := e.begin(Bounds{}, 0), new(world)
 	var story []string
-	for bound := 0; bound < s.Turnovers; {
-		e.refill(w, random)
-		names := e.turn(w, random)
-		moves++
-		if story = append(story, names); len(story) > 60 {
+	idle, counted := 0, 0 // moves since it was available or allocated; its last binding that was counted
+	for bound := 0; bound < s.Turnovers; moves++ {
+		w.binds, w.acts, w.faults, w.others = 1, 0, 0, uint8(random.IntN(2))
+		if random.IntN(6) == 0 {
+			w.acts = 1
+		}
+		if random.IntN(calm) == 0 {
+			w.faults = 1
+		}
+		was := turn{w: w}.state()
+		name, broken := e.turn(w, next, random)
+		if story = append(story, name); len(story) > 60 {
 			story = story[1:]
 		}
-		if e.broke != "" {
-			return moves, &Found{Broken: e.broke, Story: append(story, e.describe(w), "the last refusal: "+e.refusal)}
+		d := w.d
+		if idle++; idle > 3000 {
+			broken = "it waits in silence"
 		}
-		if d := w.d; d != nil && d.Device.State == device.Allocated && w.counted != d.Device.Bindings {
-			w.counted = d.Device.Bindings
+		switch {
+		case broken != "":
+			return moves, &Found{Broken: broken, Story: append(story, e.describe(w), "the last refusal: "+e.refusal)}
+		case d == nil:
+		case d.Device.State == device.Retired && len(d.Jobs) == 0: // its operator enrolls the next one in its slot
+			w, counted = e.begin(Bounds{}, 0), 0
+		case d.Device.State == device.Allocated && counted != d.Device.Bindings:
+			counted, idle = d.Device.Bindings, 0
 			bound++
+		case d.Device.State == device.Available || d.Device.State == device.Allocated:
+			if idle = 0; was == device.Cleaning { // its return wrote the record anew
+				w.forgot, w.forgets, w.hasSaved = false, false, false
+			}
 		}
-		if w.idle++; w.idle > 3000 {
-			return moves, &Found{Broken: "it waits in silence", Story: append(story, e.describe(w))}
-		}
-		if d := w.d; d != nil && (d.Device.State == device.Available || d.Device.State == device.Allocated) {
-			w.idle = 0
-		}
-		e.renew(w)
 		if moves%lookAhead == 0 && !e.looksAhead(w) {
 			return moves, &Found{Broken: "a dry run, or a refusal, has changed the device", Story: append(story, e.describe(w))}
 		}
@@ -83,7 +93,7 @@ func (e *explorer) looksAhead(w *world) bool {
 	if w.d == nil {
 		return true
 	}
-	t, before := turn{e, w}, e.key(w)
+	t, before := turn{explorer: e, w: w}, e.key(w)
 	for _, ask := range asks {
 		text, err := json.Marshal(ask.in)
 		if err != nil {
@@ -98,51 +108,24 @@ func (e *explorer) looksAhead(w *world) bool {
 	return e.key(w) == before
 }
 
-// refill gives what one move may take of the bounds.
-func (e *explorer) refill(w *world, random *rand.Rand) {
-	w.binds, w.acts, w.recreations = 1, 0, 1
-	if random.IntN(6) == 0 {
-		w.acts = 1
-	}
-	if w.faults = 0; random.IntN(calm) == 0 {
-		w.faults = 1
-	}
-}
-
 // turn makes one move that is possible, chosen at random.
-func (e *explorer) turn(w *world, random *rand.Rand) string {
-	next := new(world)
-	t := turn{e, next}
+func (e *explorer) turn(w, next *world, random *rand.Rand) (name, broken string) {
 	for range 4000 {
-		m := e.moves[random.IntN(len(e.moves))]
-		if m.loses && w.faults == 0 {
+		i := random.IntN(len(e.moves))
+		if e.moves[i].loses && w.faults == 0 {
 			continue
 		}
 		*next = *w
-		e.broke = ""
-		if !m.do(t) {
-			continue
+		made, broken := e.make(next, i)
+		if made {
+			*w = *next
+			return e.moves[i].name, broken
 		}
-		if e.broke == "" {
-			t.check()
-		}
-		*w = *next
-		return m.name
 	}
 	w.now = w.now.Add(1) // nothing can happen but time
-	return "nothing"
-}
-
-// renew gives a device back to the world that left it for good: its operator enrolls the next one in its slot.
-func (e *explorer) renew(w *world) {
-	if w.d == nil || w.d.Device.State != device.Retired || len(w.d.Jobs) > 0 {
-		return
-	}
-	fresh := e.begin(Bounds{})
-	fresh.idle, fresh.counted = w.idle, 0
-	*w = *fresh
+	return "nothing", ""
 }
 
 func (s Simulation) String() string {
-	return fmt.Sprintf("nova %t, seed %d, %d turnovers", s.Nova, s.Seed, s.Turnovers)
+	return fmt.Sprintf("%s, seed %d, %d turnovers", s.Kind, s.Seed, s.Turnovers)
 }

@@ -23,12 +23,12 @@ func TestSimulate(t *testing.T) {
 	const devices = 100
 	turnovers := number("BURNISH_SIMULATE_TURNOVERS", 10_000) / devices
 	seed := number("BURNISH_SIMULATE_SEED", 1)
-	for _, nova := range []bool{false, true} {
-		t.Run(map[bool]string{false: "owner self", true: "owner nova"}[nova], func(t *testing.T) {
+	for _, kind := range []Kind{Self, Nova} {
+		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			all := 0
 			for i := range devices / 2 {
-				s := Simulation{Nova: nova, Seed: uint64(seed + i), Turnovers: turnovers}
+				s := Simulation{Kind: kind, Seed: uint64(seed + i), Turnovers: turnovers}
 				moves, found := s.Run()
 				if found != nil {
 					t.Fatalf("%s: %s", s, found)

@@ -32,7 +32,7 @@ func (s store) Usages(_ context.Context, id string) (inventory.Usage, error) {
 	}
 	u := inventory.Usage{Generation: int64(s.generation)}
 	if s.used != noParty {
-		u.Used, u.Consumers = 1, []string{s.used.String()}
+		u.Used, u.Consumers = 1, []string{s.used.id()}
 	}
 	return u, nil
 }
@@ -44,7 +44,7 @@ func (s store) Reservation(_ context.Context, id string) (inventory.Reservation,
 	}
 	r := inventory.Reservation{Generation: int64(s.generation), Total: 1, Reserved: number(s.reserved)}
 	if s.recorded {
-		r.Record = device.RecordOf(s.tenant.String())
+		r.Record = device.RecordOf(s.tenant.id())
 		r.Hold, r.Bindings, r.Cleans = s.hold, int(s.bindings), int(s.cleans)
 	}
 	return r, nil
@@ -93,7 +93,7 @@ func (t turn) carryOut(c lifecycle.Call, attempt int8) (*device.Inventory, *devi
 		t.w.attended = false // it is out of the host's hands again
 	}
 	lowered := wasReserved && !i.reserved && i.exists
-	if lowered && t.unaccounted() != noParty {
+	if left := t.unaccounted(); lowered && left != noParty && !(t.shared && left == stranger) { // F34: its bind asks again
 		t.broken("the reservation is lowered, and the device holds the bytes of " + t.w.bytes[t.w.slot].String())
 	}
 	if lowered && t.w.held {
@@ -105,12 +105,6 @@ func (t turn) carryOut(c lifecycle.Call, attempt int8) (*device.Inventory, *devi
 			t.broken("no fault: " + err.Error())
 		}
 		return nil, f
-	}
-	if t.without.witness {
-		found.Witness, found.Tenant = device.WitnessFree, ""
-	}
-	if t.without.holdRecord {
-		found.Hold = device.HoldNone
 	}
 	return &found, nil
 }

@@ -13,7 +13,9 @@ import (
 // turn is one step of the world: w changes.
 type turn struct {
 	*explorer
-	w *world
+	w      *world
+	delays bool // the answers of calls
+	of     *cloud
 }
 
 func (t turn) dev() device.Device {
@@ -49,6 +51,9 @@ func (t turn) decide(in lifecycle.Input) {
 	t.w.d.Decide(in, t.w.now, settings{t})
 	for t.lookedUp() {
 	}
+	if t.of != nil {
+		t.of.signaled(t.w.d.Mail)
+	}
 	t.w.d.Mail = nil
 	t.answered()
 	t.follow(before.Device)
@@ -57,18 +62,20 @@ func (t turn) decide(in lifecycle.Input) {
 // lookedUp answers one call that asks neither the provider nor the hardware, and ends the pause between two of them.
 func (t turn) lookedUp() bool {
 	for _, c := range t.w.d.Due() {
-		var found any
+		o := lifecycle.Outcome{}
 		switch c.Activity {
 		case contract.ActivityFindBySerial:
-			found = &contract.DeviceBySerial{}
+			o.Found = &contract.DeviceBySerial{}
 		case contract.ActivityAskInstance:
-			found = &contract.InstanceAnswer{}
+			if o.Found = (&contract.InstanceAnswer{}); t.of != nil {
+				o = t.of.says(t.w.name())
+			}
 		case contract.ActivityFindPreviousRun:
-			found = t.previousRun()
+			o.Found = t.previousRun()
 		default:
 			continue
 		}
-		t.w.d.Decide(lifecycle.Ended{Key: c.Key, Outcome: lifecycle.Outcome{Found: found}}, t.w.now, settings{t})
+		t.w.d.Decide(lifecycle.Ended{Key: c.Key, Outcome: o}, t.w.now, settings{t})
 		return true
 	}
 	for _, j := range t.w.d.Jobs {
@@ -89,10 +96,7 @@ func (t turn) previousRun() *contract.PreviousRun {
 	p := &contract.PreviousRun{RunID: string(rune('0' + t.w.runs)), State: device.Error, Hold: t.w.ended,
 		EndedAt: t.w.lostAt}
 	if t.w.endedWith != noParty {
-		p.State, p.Instance = device.Allocated, t.w.endedWith.String()
-	}
-	if t.without.holdRecord {
-		p.Hold = device.HoldNone
+		p.State, p.Instance = device.Allocated, t.w.endedWith.id()
 	}
 	return p
 }
@@ -121,7 +125,9 @@ func (t turn) answered() {
 		for _, j := range t.w.d.Jobs {
 			if j.Ended {
 				_, _, _ = t.w.d.Answer(j.ID)
-				t.answer(j)
+				if t.answer(j); t.of != nil {
+					t.of.answered(t.w, j)
+				}
 				again = true
 				break
 			}
@@ -140,13 +146,15 @@ func (t turn) answer(j *lifecycle.Job) {
 		p := whoIs(in.Instance)
 		t.w.open[p-first] = t.w.open[p-first] && unknown
 		switch {
+		case t.w.gone == p:
+			t.w.gone, t.w.open[p-first] = noParty, true
 		case j.Verb.Name == contract.VerbUnclaim.Name:
 			if j.Err == nil {
 				t.w.tenants[p-first].denied = unbindAnswered
 			}
 		case j.Err == nil && (j.Verb.Name != contract.VerbClaim.Name || j.Result.Binding > 0):
-			if !j.Result.Already && t.w.slot != enrolled && t.w.unseen {
-				t.broken(p.String() + " gets hardware that was swapped while it was offered")
+			if left := t.unaccounted(); !j.Result.Already && left != noParty && left != p {
+				t.broken(p.String() + " gets the bytes of " + left.String())
 			}
 			t.granted(p)
 		case j.Err != nil && !unknown && j.Verb.Name != contract.VerbClaim.Name:
@@ -192,7 +200,8 @@ func (t turn) follow(was device.Device) {
 	if was.Returning && !d.Returning && d.State == device.Available && d.Hold() != device.HoldNone {
 		t.w.held = true // it was returned into its maintenance
 	}
-	t.w.held = t.w.held && d.State != device.Allocated
+	// A clean of named steps whose server others took ends as any lost race does: it is cleaned when they have left.
+	t.w.held = t.w.held && d.State != device.Allocated && !d.LostRace
 	// An override ends when the device is dirty again. The write under way was right when it was sent (F30 undoes it).
 	inUse := d.State == device.Available || d.State == device.Allocated
 	t.w.accepted = t.w.accepted && (!d.Dirty || inUse || t.beingLowered())
@@ -223,9 +232,10 @@ func (t turn) writes(p who) {
 	t.w.bytes[t.w.slot], t.w.accepted, t.w.acceptedOnce = p, false, false
 }
 
-// unaccounted are whose bytes are in the slot, unless an override is about them.
+// unaccounted are whose bytes are in the slot, unless an override is about them. A server that is offered as not
+// sanitized is so whoever had it (F34).
 func (t turn) unaccounted() who {
-	if t.w.accepted && t.w.slot == enrolled {
+	if (t.w.accepted || t.shared && t.dev().NotSanitized) && t.w.slot == enrolled {
 		return noParty
 	}
 	return t.w.bytes[t.w.slot]
@@ -241,7 +251,7 @@ func (t turn) bindLooked() bool {
 		return false
 	}
 	_, binds := j.In.(contract.BindInput)
-	return binds && (j.Call == nil || j.Call.Activity != contract.ActivityDiscover)
+	return binds && (j.Call == nil || j.Call.Activity != contract.ActivityDiscover || t.w.answering(j.Call))
 }
 
 // jobs are what the device has under way, by what a story calls them.
@@ -258,7 +268,7 @@ func (t turn) owed(of int) *lifecycle.Call {
 			continue
 		}
 		for _, c := range t.w.d.Due() {
-			if c.Key == j.Call.Key {
+			if c.Key == j.Call.Key && !t.w.answering(&c) {
 				return &c
 			}
 		}
@@ -266,8 +276,17 @@ func (t turn) owed(of int) *lifecycle.Call {
 	return nil
 }
 
+// answering: the call has ended, and its answer is on its way.
+func (t turn) answering(c *lifecycle.Call) bool {
+	return t.w.answer != nil && t.w.answer.call.Key == c.Key
+}
+
 // end gives the outcome of a call to the job that made it.
 func (t turn) end(of int, c *lifecycle.Call, o lifecycle.Outcome) {
+	if t.delays {
+		t.w.answer = &lateAnswer{of, *c, o}
+		return
+	}
 	t.w.attempts[of] = 0
 	t.decide(lifecycle.Ended{Key: c.Key, Outcome: o})
 }

@@ -21,12 +21,16 @@ const (
 	stranger
 )
 
-// String is the party's name as an instance.
 func (p who) String() string { return [...]string{"", "first", "second", "stranger"}[p] }
+
+// id is the party's as an instance.
+func (p who) id() string {
+	return [...]string{"", "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222", "stranger"}[p]
+}
 
 func whoIs(instance string) who {
 	for p := first; p <= stranger; p++ {
-		if p.String() == instance {
+		if p.id() == instance {
 			return p
 		}
 	}
@@ -41,22 +45,27 @@ type world struct {
 	// d is the device's workflow, backup that of the database's copy; nil: there is none. Neither is changed, but
 	// replaced.
 	d, backup *lifecycle.State
-	late      *lateCall // nil: there is none
+	late      *lateCall   // nil: there is none
+	answer    *lateAnswer // nil: there is none
 	now       time.Time
 	lostAt    time.Time // when the last workflow was lost
-	idle      int       // moves since it was available or allocated, in a simulation
-	counted   int       // its last binding that was counted there
 	environment
 }
 
 // environment is all but the workflow. It is comparable.
 type environment struct {
-	runs int8 // how many workflows of the device were lost
+	number int8 // of several
+	runs   int8 // how many workflows of the device were lost
 	// ended is the hold, and endedWith the instance, that the last one published.
 	ended     device.Hold
 	endedWith who
 	inv       stock
+	appliance appliance // of a shared pool
 	host      hostState
+	// saved is the inventory's copy of the provider. The workflow's memory or the inventory's is lost in a story, not
+	// both: forgot is that of the first, forgets of the other.
+	saved                     stock
+	hasSaved, forgot, forgets bool
 
 	// slot is the hardware in the slot, bytes whose data each hardware holds.
 	slot  unit
@@ -66,8 +75,9 @@ type environment struct {
 	accepted, acceptedOnce bool
 	// held: an operator holds the device by a command that was answered (F43).
 	held bool
-	// unseen: the hardware was swapped, and no discovery has ended since.
-	unseen bool
+	// unseen: the hardware was swapped or written to, and no discovery has ended since. written: what the host compares
+	// shows that others have written to it since Burnish did.
+	unseen, written bool
 	// attended: the host has seen the hardware, and holds it for its return: a swap would be
 	// noticed.
 	attended bool
@@ -75,6 +85,7 @@ type environment struct {
 	tenants [2]tenant
 	asked   [2]uint8 // the number of each party's last bind; open: it has no answer, and is sent again
 	open    [2]bool
+	gone    who   // its client was killed while it waited for the answer
 	ids     uint8 // of requests
 
 	// stepDone: the step's result is in the history, but the task that handles it was lost.
@@ -82,7 +93,7 @@ type environment struct {
 	// attempts counts those of the call of each kind of job that were lost.
 	attempts [4]int8
 
-	faults, binds, acts, recreations uint8 // how many are left
+	faults, binds, acts, others uint8 // how many are left
 }
 
 // unit is one physical device: the enrolled one, or another.
@@ -120,9 +131,6 @@ type hostState struct {
 	record struct{ seq, cleans, bindings int8 }
 	// started: the worker has started and will report the device.
 	started bool
-	// frozen is an attempt that does not run, and does not know that it was given up.
-	frozen     bool
-	frozenUnit unit
 }
 
 // journal is the host's entry of the device.
@@ -179,6 +187,13 @@ type lateCall struct {
 	attempt int8
 }
 
+// lateAnswer is the outcome of a call that is on its way.
+type lateAnswer struct {
+	of      int
+	call    lifecycle.Call
+	outcome lifecycle.Outcome
+}
+
 // request is the one that is under way, nil if none is: there is one at a time but for an unbind.
 func (w *world) request() *lifecycle.Job {
 	if w.d == nil {
@@ -207,7 +222,17 @@ func (w *world) call(activities ...string) *lifecycle.Call {
 	return nil
 }
 
-func (w *world) steps() *lifecycle.Call { return w.call(zero, verify) }
+func (w *world) steps() *lifecycle.Call {
+	if c := w.call(zero, verify); c != nil && !w.answering(c) {
+		return c
+	}
+	return nil
+}
+
+// answering: the call has ended, and its answer is on its way.
+func (w *world) answering(c *lifecycle.Call) bool {
+	return w.answer != nil && w.answer.call.Key == c.Key
+}
 
 // describe writes the world in one line, for a counter-example.
 func (e *explorer) describe(w *world) string {
@@ -231,10 +256,10 @@ func (e *explorer) describe(w *world) string {
 			}
 		}
 		if d.Claim != nil {
-			fmt.Fprintf(&b, ", claim of %s", d.Claim.Instance)
+			fmt.Fprintf(&b, ", claim of %s", whoIs(d.Claim.Instance))
 		}
 		if d.Binding != nil {
-			fmt.Fprintf(&b, ", bound to %s", d.Binding.Instance)
+			fmt.Fprintf(&b, ", bound to %s", whoIs(d.Binding.Instance))
 		}
 		for _, j := range w.d.Jobs {
 			fmt.Fprintf(&b, ", %s: %q", j.ID, j.Phase)
@@ -253,17 +278,34 @@ func (e *explorer) describe(w *world) string {
 			fmt.Fprintf(&b, ", %s has it", first+who(n))
 		}
 	}
+	if e.shared {
+		fmt.Fprintf(&b, " | server: profile %d, tag %d", w.appliance.profile, w.appliance.tag)
+		if w.d != nil && w.d.Pool != nil {
+			fmt.Fprintf(&b, ", known %+v", *w.d.Pool)
+		}
+	}
 	if j := w.host.journal; j.found {
 		fmt.Fprintf(&b, " | journal: %s of clean %s, seq %d, done %v", j.step, j.clean, j.seq, j.done)
 	}
 	return b.String()
 }
 
+func (w *world) name() string { return fmt.Sprint("d", 1+w.number) }
+
 // enrollment is that of the device.
-func (e *explorer) enrollment() contract.Enrollment {
+func (e *explorer) enrollment(w *world) contract.Enrollment {
 	owner := device.OwnerSelf
 	if e.nova {
 		owner = device.OwnerNova
 	}
-	return contract.Enrollment{Name: "d1", Host: "h1", Driver: "testdriver", Type: "NVME", Owner: owner, OneTimeUse: true}
+	made := contract.Enrollment{Name: w.name(), Host: "h1", Driver: "testdriver", Type: "NVME", Owner: owner,
+		OneTimeUse: true}
+	if e.apart {
+		made.Host = "h" + w.name()[1:]
+	}
+	if e.shared {
+		made.Type = contract.TypeNode
+		made.Pool = &contract.Pool{Appliance: "rack1", Hardware: "h", Template: "t", Dynamic: true}
+	}
+	return made
 }

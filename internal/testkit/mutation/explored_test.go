@@ -8,12 +8,14 @@ import (
 )
 
 const (
-	explorer = "./internal/testkit/explorer"
-	within   = "TestExploreWithin/"
+	explorer  = "./internal/testkit/explorer"
+	within    = "TestExploreWithin/"
+	instances = "./workflows/instance"
+	cloud     = "TestExploreInstance/"
 )
 
-// explored are fixes of the lifecycle that the explorer must miss when they are taken out. The rules' own tests are in
-// mutations; these show that the search over the core finds what they mend.
+// explored are fixes of the lifecycle, and of instances, that the explorer must miss when they are taken out. The
+// rules' own tests are in mutations; these show that the search over the core finds what they mend.
 var explored = []mutation{
 	{
 		rule: "F5", name: "explored: a clean that ends after its last step raises the reservation",
@@ -78,6 +80,100 @@ var explored = []mutation{
 		old:  `	return d.Claims > j.Claims && (d.Device.Binding`,
 		new:  `	return d.Claims >= j.Claims && (d.Device.Binding`,
 		pkg:  explorer, test: within + "two_faults,_a_bind$",
+	},
+	{
+		rule: "F42", name: "explored: a binding of an ended run is one that was read: its tenant's next bind joins it",
+		file: "internal/device/table.go",
+		old: `		if d.Binding == nil || d.Binding.Instance != e.Instance {
+			d.Bindings++
+			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
+		}
+	}}
+	nameSteps`,
+		new: `		if d.Binding == nil || d.Binding.Instance != e.Instance {
+			d.Bindings++
+			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: d.Owner == OwnerNova}
+		}
+	}}
+	nameSteps`,
+		pkg: explorer, test: within + "two_faults,_a_bind$",
+	},
+	{
+		rule: "F24", name: "explored: the record names the instance that is bound",
+		file: "internal/lifecycle/binding.go",
+		old:  `d.BurnedFor, in.Record = instance, d.recordOf(instance)`,
+		new:  `d.BurnedFor, in.Record = instance, d.recordOf("")`,
+		pkg:  explorer, test: within + "a_fault,_a_bind$",
+	},
+	{
+		rule: "F43", name: "explored: the ended run says that an operator holds a device of Nova's",
+		file: "internal/lifecycle/reconcile.go",
+		old:  `			found.Hold = previous.Hold`,
+		new:  `			found.Hold = device.HoldNone`,
+		pkg:  explorer, test: within + "a_fault,_two_acts,_Nova's$",
+	},
+	{
+		rule: "F37", name: "explored: what a killed verify has read is read again",
+		file: "internal/host/journal.go",
+		old:  `case stored.Seq == want.Seq && stored.Done && !want.Reads:`,
+		new:  `case stored.Seq == want.Seq && stored.Done:`,
+		pkg:  explorer, test: within + "two_faults,_a_bind$",
+	},
+	{
+		rule: "F39", name: "explored: a look that finds that others wrote to the device ends the offer",
+		file: "internal/lifecycle/discovery.go",
+		old:  `d.Written, found.Written = found.Written && !d.Device.Dirty, false`,
+		new:  `d.Written, found.Written = false, false`,
+		pkg:  explorer, test: within + "a_fault,_a_bind$",
+	},
+	{
+		rule: "F34", name: "explored: a server that others may have used since its profile was removed is cleaned again",
+		file: "internal/lifecycle/pool.go",
+		old:  `if q == device.AskPoolApplied || q == device.AskPoolReturn {`,
+		new:  `if q == device.AskPoolApplied {`,
+		pkg:  explorer, test: within + "shared:_a_bind,_others$",
+	},
+	{
+		rule: "F34", name: "explored: a tenant's profile is made on a server as Burnish has left it",
+		file: "internal/lifecycle/pool.go",
+		old:  `	if j.Profile.Tenant {`,
+		new:  `	if false {`,
+		pkg:  explorer, test: within + "shared:_a_bind,_others$",
+	},
+	{
+		rule: "F42", name: "explored: a device whose burn was refused is given back",
+		file: "workflows/instance/acquire.go",
+		old: `	if err != nil {
+		i.unbind(tried)
+		return nil, err
+	}`,
+		new: `	if err != nil {
+		i.settled(tried)
+		return nil, err
+	}`,
+		pkg: instances, test: cloud + "a_fault,_bind$",
+	},
+	{
+		rule: "F38", name: "explored: an instance that is terminated while it burns knows what it burned",
+		file: "workflows/instance/acquire.go",
+		old: `	i.unsettle(tried)
+	i.doingNow(fmt.Sprintf("burn`,
+		new: `	i.doingNow(fmt.Sprintf("burn`,
+		pkg: instances, test: cloud + "a_fault,_bind$",
+	},
+	{
+		rule: "F38", name: "explored: a bind that is refused keeps what was bound to its instance before",
+		file: "workflows/instance/acquire.go",
+		old:  `		i.keep(older)`,
+		new:  `		_ = older`,
+		pkg:  instances, test: cloud + "evacuate$",
+	},
+	{
+		rule: "F38", name: "explored: what is bound to an instance by a record is asked for",
+		file: "internal/lifecycle/apply.go",
+		old:  `d.Intent.AskInstance = e.Kind != device.Burned &&`,
+		new:  `d.Intent.AskInstance = false &&`,
+		pkg:  instances, test: cloud + "attach_and_detach$",
 	},
 }
 
