@@ -18,13 +18,13 @@ import (
 // Runbook is a list of steps with arguments, in their order (Ironic's runbooks). One with a
 // Match is the full clean of the devices that it matches; each may be chosen by hand.
 type Runbook struct {
-	Name        string        `json:"name"`
-	Description string        `json:"description,omitempty"`
-	Match       *Match        `json:"match,omitempty"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Match       *Match `json:"match,omitempty"`
 	// Group is the key of a label. The devices with one value of it, as those of a rack, are cleaned together: the step
 	// together waits for all of them, and the limits count them as one.
 	Group string        `json:"group,omitempty"`
-	Steps       []RunbookStep `json:"steps"`
+	Steps []RunbookStep `json:"steps"`
 	// Line is where the runbook stands in its file; 0: unknown.
 	Line int `json:"-"`
 }
@@ -154,7 +154,8 @@ func (p *Planner) checkRunbook(book Runbook) error {
 	case together && book.Group == "":
 		problem(book.Line, "%s needs a group: the label whose value the devices have in common", StepTogether)
 	case book.Group != "" && p.policy.Limits == nil:
-		problem(book.Line, "a group needs the section limits in the policy, which may be empty: its workflow knows who is there")
+		problem(book.Line, "a group needs the section limits in the policy, which may be empty: there it is known who "+
+			"has come")
 	}
 	if err := checkGuards(steps); err != nil && book.Match != nil {
 		problem(book.Line, "%s", err)

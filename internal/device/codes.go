@@ -4,8 +4,9 @@ package device
 func Codes() []Code {
 	return []Code{
 		CodeAborted, CodeTimeout, CodeHostUnreachable, CodeHostWorkerTooOld, CodePlanOutdated, CodeNoErasePath,
-		CodeNoSuchStep, CodeNoSuchRunbook, CodeOnHold, CodeRunbookWait, CodeWaitingForGroup, CodeInterrupted, CodeWorkerRestarted,
-		CodeWorkerStopping, CodeServerUnreachable, CodeWaitingForSlot, CodeBreakerOpen, CodeCanaryRunning,
+		CodeNoSuchStep, CodeNoSuchRunbook, CodeOnHold, CodeRunbookWait, CodeWaitingForGroup, CodeInterrupted,
+		CodeWorkerRestarted, CodeWorkerStopping, CodeServerUnreachable, CodeWaitingForSlot, CodeBreakerOpen,
+		CodeCanaryRunning,
 		CodeFreeCapacity, CodePowerUnknown, CodeNoPowerControl, CodeNoProgress, CodeSuperseded, CodeResultMismatch,
 		CodeVerifyFailed, CodeStepFailed, CodeInternal, CodeAutomatedCleanOff, CodeTenantUnrecorded, CodeTenantLeft,
 		CodeAlreadyBurned, CodeInUse, CodeConflict, CodeReservationChanged, CodeInventoryGenerationAhead,

@@ -96,12 +96,12 @@ type RecordedPlan struct {
 	Plan  []contract.Planned `json:"plan,omitempty"`
 	Fault *device.Fault      `json:"fault,omitempty"`
 	// Runbook is what the plan follows; "": phases and priorities.
-	Runbook       string       `json:"runbook,omitempty"`
-	RunbookDigest string       `json:"runbook_digest,omitempty"`
+	Runbook       string `json:"runbook,omitempty"`
+	RunbookDigest string `json:"runbook_digest,omitempty"`
 	// Group are the devices that are cleaned together, by a label and its value.
 	Group        string       `json:"group,omitempty"`
-	PolicyDigest  string       `json:"policy_digest"`
-	Policy        clean.Policy `json:"policy"`
+	PolicyDigest string       `json:"policy_digest"`
+	Policy       clean.Policy `json:"policy"`
 }
 
 // Choice is what the erase policy chose among a device's capabilities.

@@ -192,13 +192,13 @@ type Slot struct {
 
 // Breaker counts the failures in a row of one step on one model.
 type Breaker struct {
-	Model    string      `json:"model"`
-	Step     string      `json:"step"`
-	Failures int         `json:"failures"`
-	Device   string      `json:"device,omitempty"` // the last one
+	Model    string `json:"model"`
+	Step     string `json:"step"`
+	Failures int    `json:"failures"`
+	Device   string `json:"device,omitempty"` // the last one
 	// Groups are those of which a device failed: each counts as one.
-	Groups []string `json:"groups,omitempty"`
-	Fault    device.Code `json:"fault,omitempty"`
+	Groups []string    `json:"groups,omitempty"`
+	Fault  device.Code `json:"fault,omitempty"`
 	// Open: the other cleans of the model with this step wait, since At.
 	Open bool      `json:"open,omitempty"`
 	At   time.Time `json:"at,omitzero"`

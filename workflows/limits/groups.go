@@ -11,8 +11,8 @@ import (
 )
 
 // This file lets the devices of a group go on together: each that comes to a step together of its runbook waits until
-// all of the group have come to theirs. A device that is behind it already counts as there, one that is retired does not
-// belong to the group any more.
+// all of the group have come to theirs. A device that is behind it already counts as there, one that is retired does
+// not belong to the group any more.
 
 // keptMissing bounds how many of the missing devices an answer names.
 const keptMissing = 5

@@ -70,7 +70,7 @@ type run struct {
 	changed bool
 	// sending counts the answers under way. Each of the others is true while its coroutine
 	// runs.
-	sending                              int
+	sending                                       int
 	finding, checking, counting, looking, waiting bool
 	// wakeAt is when the running timer ends.
 	wakeAt time.Time
@@ -181,7 +181,8 @@ func (l *run) long(ctx workflow.Context) bool {
 
 // idle says that nothing is under way and no client waits for an answer. A timer is no work.
 func (l *run) idle(ctx workflow.Context) bool {
-	return !l.changed && l.sending == 0 && !l.finding && !l.checking && !l.counting && !l.looking && workflow.AllHandlersFinished(ctx)
+	busy := l.finding || l.checking || l.counting || l.looking
+	return !l.changed && l.sending == 0 && !busy && workflow.AllHandlersFinished(ctx)
 }
 
 // finished says that the policy has no limits any more, and no request is left.

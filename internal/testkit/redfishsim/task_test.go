@@ -31,9 +31,9 @@ func TestEndingsOfATask(t *testing.T) {
 		redfishsim.CompletedCritical: {"Completed", "Critical", 100.0, "Critical", "Failed"},
 		redfishsim.CompletedMessage:  {"Completed", "OK", 100.0, "Critical", "Failed"},
 		redfishsim.Exception:         {"Exception", "Critical", 100.0, "Critical", "Failed"},
-		redfishsim.Canceled:          {"Cancelled", "Warning", 100.0, "Warning", "Failed"},
 		//nolint:misspell // Redfish's own spelling
-		redfishsim.Stalls: {"Running", "OK", 50.0, nil, "Running"},
+		redfishsim.Canceled: {"Cancelled", "Warning", 100.0, "Warning", "Failed"},
+		redfishsim.Stalls:   {"Running", "OK", 50.0, nil, "Running"},
 	} {
 		t.Run(string(ending), func(t *testing.T) {
 			bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
