@@ -90,7 +90,10 @@ func (b *biosStep) begin(ctx context.Context) error {
 			return nil
 		}
 	}
-	b.rec = biosRecord{}
+	b.rec = biosRecord{Stage: biosBegun}
+	if !found {
+		return nil
+	}
 	return b.save(biosBegun)
 }
 
