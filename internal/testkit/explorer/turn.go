@@ -276,11 +276,6 @@ func (t turn) owed(of int) *lifecycle.Call {
 	return nil
 }
 
-// answering: the call has ended, and its answer is on its way.
-func (t turn) answering(c *lifecycle.Call) bool {
-	return t.w.answer != nil && t.w.answer.call.Key == c.Key
-}
-
 // end gives the outcome of a call to the job that made it.
 func (t turn) end(of int, c *lifecycle.Call, o lifecycle.Outcome) {
 	if t.delays {
