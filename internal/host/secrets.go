@@ -158,7 +158,12 @@ func parseSecrets(name string, text []byte) (map[string]Secret, error) {
 	all := make(map[string]Secret)
 	err := ParseSecrets(name, text, func(r *SecretsReader, root yamlfile.Node) {
 		for key, value := range r.Mapping(root, "the secrets file") {
-			all[key] = r.Secret(value, "secret "+key, nil)
+			first := ""
+			secret := r.Secret(value, "secret "+key, map[string]func(yamlfile.Node, string){
+				"first_password": func(value yamlfile.Node, what string) { first = r.Text(value, what) },
+			})
+			secret.FirstPassword = first
+			all[key] = secret
 		}
 	})
 	if err != nil {
@@ -210,7 +215,7 @@ func lineOf(problem string) string {
 // SecretsReader reads a file with secrets.
 type SecretsReader struct{ yamlfile.Reader }
 
-var secretKeys = []string{"username", "password", "ca", "insecure", "first_password"}
+var secretKeys = []string{"username", "password", "ca", "insecure"}
 
 // Secret reads the keys of a secret, and gives every other one in more to its reader.
 func (r *SecretsReader) Secret(node yamlfile.Node, what string,
@@ -224,8 +229,6 @@ func (r *SecretsReader) Secret(node yamlfile.Node, what string,
 			s.Username = r.Text(value, "username of "+what)
 		case "password":
 			s.Password = r.Text(value, "password of "+what)
-		case "first_password":
-			s.FirstPassword = r.Text(value, "first_password of "+what)
 		case "ca":
 			s.CA = r.Scalar(value, "ca of "+what)
 			if s.CA != "" && !strings.Contains(s.CA, pemBegins) && !strings.HasPrefix(s.CA, "/") {

@@ -403,11 +403,37 @@ func (d *State) hasItByNow(j *Job, o Outcome, already bool) bool {
 	}
 	in := bindOf(j)
 	number, ours, _ := d.existingBinding(in)
-	if ours {
+	switch {
+	case ours && d.shared() && d.Device.Binding.Observed:
+		d.enter(j, phServerOfBinding)
+	case ours:
 		d.adopt(j, in)
 		d.done(j, contract.Result{Binding: number, Device: d.Status(), Already: already}, nil)
 	}
 	return ours
+}
+
+// serverOfBinding grants a binding that was read from the record if Burnish's profile is on its server: the record
+// shows the burn alone, and before that has its profile, others may have used the server (F34). Without the profile the
+// burn is given back (F42).
+func (d *State) serverOfBinding(j *Job, out Outcome) {
+	in := bindOf(j)
+	found, f := d.poolRead(j, out)
+	switch number, ours, _ := d.existingBinding(in); {
+	case f != nil:
+		d.refused(j, f)
+	case !ours:
+		d.refused(j, d.takenMeanwhile())
+	case found.Ownership == device.PoolOurs:
+		d.adopt(j, in)
+		d.done(j, contract.Result{Binding: number, Device: d.Status(), Already: true}, nil)
+	default:
+		if err := d.endFor(in.Instance, in.Managed); err != nil {
+			d.Defect = err
+			return
+		}
+		d.refused(j, d.usedFault())
+	}
 }
 
 func (d *State) burnRefused(j *Job) {

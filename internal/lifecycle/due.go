@@ -101,6 +101,7 @@ const (
 	phJoinBurn         Phase = "bind: the same request's burn is over"
 	phJoined           Phase = "bind: the same request's burn is known"
 	phUnlessBound      Phase = "bind: the record was read before a refusal"
+	phServerOfBinding  Phase = "who has the server of a binding that was read"
 	phGrantAgain       Phase = "bind: the record confirms it"
 	phUnbindAsks       Phase = "unbind: no bind asks the host"
 	phUnbindConfirmed  Phase = "unbind: the record was read"
@@ -254,6 +255,7 @@ func init() {
 		{phase: phJoinBurn, until: (*State).joinBurnOver, then: (*State).joinBurn},
 		{phase: phJoined, then: (*State).joined},
 		{phase: phUnlessBound, then: (*State).boundAfterAll},
+		{phase: phServerOfBinding, begin: (*State).readPoolForClient, then: (*State).serverOfBinding},
 		{phase: phGrantAgain, then: (*State).grantedAgain},
 		{phase: phUnbindAsks, until: (*State).unbindAsked, then: (*State).unbindClaimed},
 		{phase: phUnbindConfirmed, then: (*State).unbindConfirmed},

@@ -111,6 +111,47 @@ func TestATenantGetsNoServerThatOthersUsedDuringTheBind(t *testing.T) {
 	}
 }
 
+// A burn was carried out and lost with its task, and others use the server before the record is read: the record is no
+// proof that the server is as Burnish left it. The burn is given back, and the server cleaned.
+//
+// F34, F42
+func TestARecordedBurnIsNoProofOfAServer(t *testing.T) {
+	for name, meanwhile := range map[string]func(*deviceEnv){
+		"others used the server": (*deviceEnv).useServer,
+		"nobody used it":         func(*deviceEnv) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t).available()
+			w.idle()
+			cleans := w.zeroed()
+			w.inventory.reserved, w.inventory.generation, w.inventory.tenant = 1, w.inventory.generation+1, new("i1")
+			meanwhile(w)
+			w.signal(contract.SignalObserved, contract.Hint{})
+			w.until("allocated by the record", func() bool { return w.view().DeviceState == device.Allocated })
+			w.bind("i1", "r1").refused(device.CodeConflict)
+			w.requireAvailableWithoutProfile()
+			require.Equal(t, cleans+1, w.zeroed())
+			w.makeBound("i2")
+		})
+	}
+}
+
+// What has its profile is its tenant's: a bind that is asked for again is granted again, and one whose appliance is
+// silent is neither granted nor given back.
+func TestARecoveredTenantsBindIsGrantedAgain(t *testing.T) {
+	w := newShared(t)
+	w.makeBound("i1")
+	w.terminate()
+	w.until("recovered", func() bool { return w.runs == 2 && w.view().DeviceState == device.Allocated })
+	w.idle()
+	w.pool.injectFault = times(1000, "read", false, unreachable)
+	w.bind("i1", "r7").refused(device.CodeApplianceUnreachable)
+	w.pool.injectFault = nil
+	require.True(t, ok[contract.Result](w.bind("i1", "r8")).Already)
+	require.Equal(t, device.Allocated, w.view().DeviceState)
+	require.Equal(t, 1, w.pool.ours())
+}
+
 // What others have used while it was in the operator's maintenance is cleaned when that ends, and
 // a change of its power meanwhile does not hide it.
 //

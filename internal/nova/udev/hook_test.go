@@ -40,7 +40,7 @@ func TestCloudInitTakesTheHooksUserData(t *testing.T) {
 // its arguments and ends with $3.
 const atBoot = `set -e
 mount -t tmpfs tmpfs "$(dirname "$1")"
-for dir in /var/lib/cloud /var/log /run; do mount -t tmpfs tmpfs $dir; done
+for dir in /var/lib /var/log /run; do mount -t tmpfs tmpfs $dir; done
 printf '#!/bin/sh\necho "the hook ran: $*"\nexit %s\n' "$3" >"$1"
 chmod 0755 "$1"
 exec cloud-init --file "$2" single --name bootcmd --frequency always`
