@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"burnish/internal/device"
@@ -122,10 +121,13 @@ func (l *Limits) FindGroups(ctx context.Context, in contract.FindGroupsInput) (c
 	}
 	found := contract.FindGroupsResult{Devices: map[string][]string{}}
 	for _, group := range in.Groups {
-		key, value, _ := strings.Cut(group, "=")
+		selector, err := device.ParseLabelSelector(group)
+		if err != nil {
+			return found, asError(err, "")
+		}
 		found.Devices[group] = []string{}
 		for name, e := range listed {
-			if has, ok := e.Status.Labels[key]; ok && has == value && e.Running {
+			if e.Running && selector.Selects(e.Status.Labels) {
 				found.Devices[group] = append(found.Devices[group], name)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // This file looks ahead: on a copy of the state it lets come what the device waits for, as it comes if all goes well.
-// The dry run, the allowed actions and the remedies are what Decide then says.
+// The dry run and the remedies are what Decide then says.
 
 // maxAhead bounds how far one request is followed.
 const maxAhead = 200

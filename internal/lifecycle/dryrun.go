@@ -57,7 +57,7 @@ func (d *State) DryRun(in contract.DryRunInput, now time.Time, by Settings) cont
 	if has := d.tenant(); has != "" && then.tenant() == "" {
 		out.Instance = has
 	}
-	if v.asked.Name == contract.VerbReleaseHold.Name || !cleaned(d.Device) {
+	if v.asked.Name == contract.VerbReleaseHold.Name || !cleanDue(d.Device) {
 		out.Steps = then.stepsAhead(by)
 	}
 	return out
@@ -71,13 +71,13 @@ func (d *State) refusedAhead(err error) contract.DryRun {
 	return contract.DryRun{Refusal: &refusal}
 }
 
-// cleaned says that a clean is due or under way, and does not wait for its operator's word that it begins.
-func cleaned(d device.Device) bool { return d.BeingCleaned() && !d.AwaitingManualClean }
+// cleanDue says that a clean is due or under way, and does not wait for its operator's word that it begins.
+func cleanDue(d device.Device) bool { return d.BeingCleaned() && !d.AwaitingManualClean }
 
 // stepsAhead are the steps of the clean that is due, or that is under way.
 func (d *State) stepsAhead(by Settings) (names []string) {
 	for range maxAhead {
-		if !cleaned(d.Device) {
+		if !cleanDue(d.Device) {
 			return nil
 		}
 		if run := d.Clean; run != nil && len(run.Plan) > 0 {

@@ -50,10 +50,7 @@ func offered(t *testing.T) *scene {
 func (s *scene) refusal(code device.Code, v contract.Verb, in contract.Input) device.Fault {
 	s.Helper()
 	_, err := s.do(v, in)
-	require.Error(s, err)
-	r, _ := contract.RefusalOf(err)
-	require.Equal(s, code, r.Fault.Code, "%v", err)
-	return r.Fault
+	return s.faultOf(code, err)
 }
 
 // swapped: other hardware is in the slot.

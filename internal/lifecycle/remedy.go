@@ -202,7 +202,7 @@ func (d *State) after(a act) *State {
 
 // goneOn is the device once a clean that is due has begun, which no operator is quick enough to forestall.
 func (d *State) goneOn() *State {
-	for i := 0; i < maxAhead && d.Device.State == device.PendingCleaning && cleaned(d.Device); i++ {
+	for i := 0; i < maxAhead && d.Device.State == device.PendingCleaning && cleanDue(d.Device); i++ {
 		if _, more := d.ahead(nil, usual{}); !more {
 			break
 		}
@@ -321,13 +321,13 @@ func (d *State) remedy(asked contract.Verb, in contract.Input) string {
 			return what + "; to work on it by hand, " + sequence(d.command("manage"), d.command("clean", "--steps STEP"))
 		case dev.State == device.Manageable:
 			or = d.command("clean", "--steps STEP")
-		case cleaned(dev) && !dev.NamedSteps && !d.waits(contract.WaitHold), dev.Returning:
+		case cleanDue(dev) && !dev.NamedSteps && !d.waits(contract.WaitHold), dev.Returning:
 			return "none is needed: it is being cleaned"
 		}
 		after = ": the clean then starts by itself"
 		holds = func(then *State) bool {
 			return then.works(asked, in) || then.Device.State == device.Available || then.Device.Returning ||
-				cleaned(then.Device) && !then.Device.NamedSteps && !then.waits(contract.WaitHold)
+				cleanDue(then.Device) && !then.Device.NamedSteps && !then.waits(contract.WaitHold)
 		}
 	case contract.VerbOverride.Name:
 		switch {

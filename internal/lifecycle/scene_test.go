@@ -160,6 +160,12 @@ func (s *scene) ok(v contract.Verb, in contract.Input) contract.Result {
 func (s *scene) refused(code device.Code, v contract.Verb, in contract.Input) device.Fault {
 	s.Helper()
 	_, err := s.send(v, in)
+	return s.faultOf(code, err)
+}
+
+// faultOf is that of a refusal, which must have this code.
+func (s *scene) faultOf(code device.Code, err error) device.Fault {
+	s.Helper()
 	require.Error(s, err)
 	r, _ := contract.RefusalOf(err)
 	require.Equal(s, code, r.Fault.Code, "%v", err)

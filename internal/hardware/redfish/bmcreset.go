@@ -378,13 +378,13 @@ func (b *bmc) passFirst(ctx context.Context, s host.Secret) error {
 func (b *bmc) setPassword(ctx context.Context, account, password, serial string) error {
 	r := request{Method: http.MethodPatch, Path: account, Timeout: b.driver.timing.login,
 		Body: map[string]string{"Password": password}}
-	for range 2 {
+	for {
 		if err := errors.Join(hardware.MayWrite(ctx), b.driver.checkAllowed(serial)); err != nil {
 			return err
 		}
 		_, err := b.transmit(ctx, r)
 		switch {
-		case hasStatus(err, http.StatusPreconditionRequired):
+		case hasStatus(err, http.StatusPreconditionRequired) && r.IfMatch == "":
 			r.IfMatch = "*"
 		case hasStatus(err, http.StatusUnauthorized): // the session has ended
 			return &lost{Method: r.Method, Path: r.Path, err: loginError(err)}
@@ -392,5 +392,4 @@ func (b *bmc) setPassword(ctx context.Context, account, password, serial string)
 			return loginError(err)
 		}
 	}
-	return nil
 }

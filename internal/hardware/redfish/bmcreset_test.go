@@ -91,6 +91,23 @@ func TestARestartBeforeTheRequestIsNotTheReset(t *testing.T) {
 	})
 }
 
+// A BMC that refuses the new password twice for want of a condition has not got it: the next attempt sets it.
+func TestAPasswordThatIsNotSetIsSetAgain(t *testing.T) {
+	virtually(t, func(t *testing.T) {
+		s := newStepper(t, redfishsim.IDRAC, quickBMC, alone)
+		s.secretHas(firstPassword)
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPatch, Path: "/redfish/v1/AccountService/Accounts/*",
+			Kind: redfishsim.Respond, Status: http.StatusPreconditionRequired, Times: 2})
+		_, err := s.run(stepBMCReset, nil)
+		require.Equal(t, device.CodeBMCLoginRefused, code(err), "%v", err)
+		require.True(t, s.bmc.State().FirstPassword)
+		_, err = s.run(stepBMCReset, nil)
+		require.NoError(t, err)
+		require.False(t, s.bmc.State().FirstPassword)
+		require.Equal(t, 1, s.bmc.State().Defaults)
+	})
+}
+
 // Older ones of OpenBMC call the parameter otherwise.
 func TestABMCWithTheOlderParameterIsReset(t *testing.T) {
 	virtually(t, func(t *testing.T) {
