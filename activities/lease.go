@@ -42,6 +42,14 @@ type lease struct {
 	// that counts while the machine is suspended.
 	acknowledged time.Duration
 	asked        bool
+	// first is the answer to the question that begin asked, until check has taken it.
+	first chan confirmation
+}
+
+// confirmation is what became of a question to the server.
+type confirmation struct {
+	sent time.Duration // by the lease's clock
+	err  error
 }
 
 // newLease is the lease of a step, or of a change of the power.
@@ -93,15 +101,15 @@ func (l *lease) check(ctx context.Context) error {
 		if l.asked && now-l.acknowledged <= timeout/3 {
 			return nil
 		}
-		err = l.ask(ctx)
+		answer := l.confirmed(ctx)
 		answered, clockErr := l.now()
 		if clockErr != nil {
 			return clockErr
 		}
-		if err == nil {
-			l.acknowledged, l.asked = now, true
+		if err = answer.err; err == nil {
+			l.acknowledged, l.asked = answer.sent, true
 			// Frozen while it asked: the answer may be as old as the question.
-			if answered-now <= timeout/3 {
+			if answered-answer.sent <= timeout/3 {
 				return nil
 			}
 			err = errors.New("its answer came too late")
@@ -129,11 +137,34 @@ func refused(err error) bool {
 		errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.NamespaceNotFound))
 }
 
+// begin asks the server beside what makes the device ready. The first check waits for the answer.
+func (l *lease) begin() {
+	if l.confirm == nil || l.asked {
+		return
+	}
+	l.first = make(chan confirmation, 1)
+	go func() { l.first <- l.ask(l.ctx) }()
+}
+
+// confirmed is the answer to begin's question, or else to a new one.
+func (l *lease) confirmed(ctx context.Context) confirmation {
+	if l.first == nil {
+		return l.ask(ctx)
+	}
+	answer := <-l.first
+	l.first = nil
+	return answer
+}
+
 // ask sends a heartbeat that the server answers, and waits at most confirmTimeout.
-func (l *lease) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
-	defer cancel()
-	return l.confirm(ctx, l.info.TaskToken, l.details())
+func (l *lease) ask(ctx context.Context) confirmation {
+	sent, err := l.now()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
+		defer cancel()
+		err = l.confirm(ctx, l.info.TaskToken, l.details())
+	}
+	return confirmation{sent, err}
 }
 
 // pause waits before the server is asked again.

@@ -186,6 +186,24 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, []any{beat},
 			"the confirmation is a heartbeat")
 	})
+	inBubble(t, "while the device is made ready", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := make(chan struct{})
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error { close(asked); return nil }
+		s.disk.intercept(func(call string, _ int64, ctx context.Context) error {
+			if call == "open" {
+				select {
+				case <-asked:
+				case <-ctx.Done():
+				case <-time.After(time.Minute):
+					return errors.New("the server was not asked")
+				}
+			}
+			return nil
+		})
+		_, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+	})
 	for name, answer := range map[string]error{
 		"the server no longer knows the attempt": serviceerror.NewNotFound("the attempt timed out"),
 		"the server does not answer":             serviceerror.NewUnavailable("connection refused"),

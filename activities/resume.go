@@ -18,14 +18,6 @@ import (
 // This file holds what an attempt records on its host, from which the next one continues
 // (F2).
 
-// checkpoint journals the resume point, and says whether the step may go on.
-func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, offset int64) error {
-	if err := a.recordOffset(fence, offset); err != nil {
-		return err
-	}
-	return a.mayGoOn(ctx, workCtx, fence)
-}
-
 // recordOffset journals the resume point, unless the fence is lost: what was written without it
 // does not count. The step's goroutine may use the device meanwhile, but not the entry. The end of
 // the device is journaled with the step's result, which follows at once: a crash before it repeats no more

@@ -28,6 +28,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	a.since = time.Now()
 	a.heartbeats.budget(a.since.Add(remaining))
 	a.lease = a.newLease(ctx)
+	a.lease.begin()
 	if err := a.saveRecord(); err != nil {
 		done()
 		return contract.StepResult{}, err
@@ -152,12 +153,15 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 			err = closeErr
 		}
 	}()
+	if err := a.recordOffset(fence, a.entry.Offset); err != nil {
+		return outcome, err
+	}
 	// Before the first write: the context is as old as the last heartbeat, and a process that was
 	// frozen meanwhile could erase the device of a later binding.
 	if err := a.lease.check(workCtx); err != nil {
 		return outcome, err
 	}
-	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
+	if err := a.mayGoOn(ctx, workCtx, fence); err != nil {
 		return outcome, err
 	}
 	outcome, err = a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{

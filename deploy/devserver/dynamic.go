@@ -1,6 +1,10 @@
 package main
 
-import "go.temporal.io/server/common/dynamicconfig"
+import (
+	"time"
+
+	"go.temporal.io/server/common/dynamicconfig"
+)
 
 // dynamicSettings are the settings that differ from Temporal's defaults. Those
 // are made for thousands of shards on many machines; here one shard serves
@@ -19,6 +23,12 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		dynamicconfig.TransferProcessorSchedulerWorkerCount.Key():   16,
 		dynamicconfig.TimerProcessorSchedulerWorkerCount.Key():      8,
 		dynamicconfig.VisibilityProcessorSchedulerWorkerCount.Key(): 4,
+		// Default 30 s: until then what is done stays in lists that are walked with each new task.
+		dynamicconfig.TransferProcessorUpdateAckInterval.Key():   2 * time.Second,
+		dynamicconfig.TimerProcessorUpdateAckInterval.Key():      2 * time.Second,
+		dynamicconfig.VisibilityProcessorUpdateAckInterval.Key(): 2 * time.Second,
+		// Default 512 KiB, of which a hundred devices at work evict each other's events.
+		dynamicconfig.EventsCacheMaxSizeBytes.Key(): 16 << 20,
 		// Default 4: with few pollers a task may wait in a partition without a poller.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
