@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,11 +136,11 @@ func encode(v any) ([]byte, error) {
 	if text, ok := v.(encoded); ok {
 		return text, nil
 	}
-	var b strings.Builder
+	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n")), err
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // oneLine makes text fit for one line of a terminal.

@@ -62,10 +62,10 @@ func listDevices(ctx context.Context, c *call) (any, error) {
 		page = append(page, *v)
 	}
 	c.withPlaces(ctx, page)
-	listing := deviceListing{Devices: []deviceView{}}
-	for _, v := range page {
-		c.know(v.Name)
-		listing.Devices = append(listing.Devices, deviceView{v, q.fields})
+	listing, view := deviceListing{Devices: []deviceView{}}, viewsOf(q.fields)
+	for i := range page {
+		c.know(page[i].Name)
+		listing.Devices = append(listing.Devices, view(&page[i]))
 	}
 	if len(selected) > len(page) {
 		listing.Links = []pageLink{{Rel: "next", Href: c.nextPage(page[len(page)-1].UUID)}}

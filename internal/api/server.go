@@ -64,6 +64,7 @@ type server struct {
 	mux   *http.ServeMux
 	names sync.Map // by UUID
 	fleet *fleet
+	turns turns
 }
 
 // New returns the API's handler.
@@ -73,7 +74,8 @@ func New(o Options) http.Handler {
 		o.Verbs = contract.Verbs
 	}
 	list := func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }
-	return &server{Options: o, mux: muxOf(routes(o.Verbs)), fleet: &fleet{list: list, log: o.Log}}
+	return &server{Options: o, mux: muxOf(routes(o.Verbs)), fleet: &fleet{list: list, log: o.Log},
+		turns: newTurns()}
 }
 
 // call is one request on its way to its answer.
@@ -88,11 +90,14 @@ type call struct {
 	segment string
 	// name is the device's canonical name, once it is resolved, instance the instance's UUID.
 	name, instance string
+	// leave ends a read's turn.
+	leave func()
 }
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{server: s, r: r, header: w.Header()}
+	c := &call{server: s, r: r, header: w.Header(), leave: func() {}}
+	defer func() { c.leave() }()
 	defer func() {
 		if value := recover(); value != nil {
 			s.Log.Error("a request failed unexpectedly", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(value),
@@ -161,6 +166,11 @@ func (c *call) answer() (status int, answer any, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
+	if !c.changes() && c.route.Rule != "" {
+		if c.leave, err = c.turns.take(ctx); err != nil {
+			return 0, nil, err
+		}
+	}
 	switch {
 	case strings.Contains(c.route.Path, "{device}"):
 		err = c.resolve(ctx)

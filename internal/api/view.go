@@ -1,8 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,9 +17,8 @@ var cyborgFields = []string{"uuid", "type", "vendor", "model", "std_board_info",
 
 // deviceField is one member of a device.
 type deviceField struct {
-	name      string
-	index     int
-	omitEmpty bool
+	name  string
+	index int
 	// since is the first version that has it, detail: only callers with get_details see it.
 	since  version
 	detail bool
@@ -33,8 +30,8 @@ var deviceFields = fieldsOf(reflect.TypeFor[contract.DeviceStatus]())
 func fieldsOf(t reflect.Type) []deviceField {
 	var own, further []deviceField
 	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		f := deviceField{name: name, index: i, omitEmpty: strings.Contains(options, "omit")}
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		f := deviceField{name: name, index: i}
 		if f.detail = !slices.Contains(cyborgFields, name); f.detail {
 			further = append(further, f)
 			continue
@@ -58,35 +55,29 @@ func (c *call) visible() []deviceField {
 	})
 }
 
-// deviceView is a device as one caller sees it.
-type deviceView struct {
-	device contract.DeviceStatus
-	fields []deviceField
-}
+// deviceView is a device as one caller sees it: a struct of the fields that are seen.
+type deviceView any
 
 // view is the device as the caller sees it.
-func (c *call) view(v contract.DeviceStatus) deviceView { return deviceView{v, c.visible()} }
+func (c *call) view(v contract.DeviceStatus) deviceView { return viewsOf(c.visible())(&v) }
 
-// MarshalJSON writes the fields that are seen, in their order.
-func (v deviceView) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	of := reflect.ValueOf(v.device)
-	for _, f := range v.fields {
-		value := of.Field(f.index)
-		if f.omitEmpty && value.IsZero() {
-			continue
-		}
-		out := value.Interface()
-		if at, ok := out.(time.Time); ok {
-			out = at.UTC().Truncate(time.Second)
-		}
-		text, err := encode(out)
-		if err != nil {
-			return nil, fmt.Errorf("encode %s: %w", f.name, err)
-		}
-		fmt.Fprintf(&b, ",%q:%s", f.name, text)
+// viewsOf makes views with these fields, in their order.
+func viewsOf(fields []deviceField) func(*contract.DeviceStatus) deviceView {
+	status, seen := reflect.TypeFor[contract.DeviceStatus](), []reflect.StructField{}
+	for _, f := range fields {
+		seen = append(seen, status.Field(f.index))
 	}
-	return append(append([]byte{'{'}, bytes.TrimPrefix(b.Bytes(), []byte(","))...), '}'), nil
+	t := reflect.StructOf(seen)
+	return func(v *contract.DeviceStatus) deviceView {
+		from, view := reflect.ValueOf(v).Elem(), reflect.New(t)
+		for i, f := range fields {
+			view.Elem().Field(i).Set(from.Field(f.index))
+			if at, ok := view.Elem().Field(i).Addr().Interface().(*time.Time); ok {
+				*at = at.UTC().Truncate(time.Second)
+			}
+		}
+		return view.Interface()
+	}
 }
 
 // resultView is the answer to a change, as its caller sees it.
