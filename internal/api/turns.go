@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -26,7 +25,11 @@ func (t turns) take(ctx context.Context) (leave func(), err error) {
 	if err := t.free.Acquire(ctx, 1); err != nil {
 		return func() {}, err
 	}
-	release := sync.OnceFunc(func() { t.free.Release(1) })
-	timer := time.AfterFunc(turnFor, release)
-	return func() { timer.Stop(); release() }, nil
+	began := time.Now()
+	turn := time.AfterFunc(turnFor, func() { t.free.Release(1) })
+	return func() {
+		if turn.Stop() { // as long as it took, no other one begins: this is the others' share of the processors
+			turn.Reset(time.Since(began))
+		}
+	}, nil
 }
