@@ -65,7 +65,7 @@ func TestAnImageThatChangesWhileItIsSentIsNotWritten(t *testing.T) {
 		changed := false
 		s.onSave = func(_ int, store func() error) error {
 			// It is journaled that it is being sent: it was checked.
-			if !changed {
+			if !changed && strings.Contains(strings.Join(s.said, "\n"), "sends the image") {
 				changed = true
 				require.NoError(t, os.WriteFile(image.Path, redfishsim.Image("BIOS", "6.6.6"), 0o600))
 			}
@@ -184,7 +184,7 @@ func TestTheWorkerServesTheImage(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO} {
 		t.Run(string(p), func(t *testing.T) {
 			s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) {
-				c.MultipartPath, c.PushPath, c.SecondSystem = "", "", true
+				c.MultipartPath, c.SecondSystem = "", true
 			})
 			args := s.update("BIOS")
 			_, err := s.run("firmware_reflash", args)

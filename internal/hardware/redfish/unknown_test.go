@@ -213,7 +213,7 @@ func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
 // A worker that dies while the BMC fetches the image does not serve it again.
 func TestAnImageIsNotServedAgainAfterACrash(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
-		c.MultipartPath, c.PushPath = "", ""
+		c.MultipartPath = ""
 	})
 	s.target.Settings[imageAddress] = "127.0.0.1"
 	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.HangAfter, Then: s.kill})

@@ -134,13 +134,12 @@ type Config struct {
 	EraseStaged bool // scheduled until the next reset
 
 	// Firmware.
-	MultipartPath, PushPath string
-	NeedsStartUpdate        bool
-	PushStores              bool // an image pushed to PushPath is kept for SimpleUpdate, under its Location
-	OperationApplyTimes     []string
-	UpdateForm              Form
-	BIOSStaged              bool // until the next reset
-	SelfReset               bool // the BMC resets the server without being asked
+	MultipartPath       string
+	NeedsStartUpdate    bool
+	OperationApplyTimes []string
+	UpdateForm          Form
+	BIOSStaged          bool // until the next reset
+	SelfReset           bool // the BMC resets the server without being asked
 
 	// Power.
 	ResetTypes     []string
@@ -180,8 +179,8 @@ func defaults(p Personality) Config {
 		c.JobIDs = true
 		c.Defaults = []string{"ResetAll", keepsUsers, keepsNetwork}
 		c.Delays.Defaults = 5 * time.Millisecond
-		c.MultipartPath, c.PushPath = updateService+"/MultipartUpload", inventory
-		c.PushStores, c.OperationApplyTimes, c.BIOSStaged = true, []string{"Immediate", "OnReset"}, true
+		c.MultipartPath, c.BIOSStaged = updateService+"/MultipartUpload", true
+		c.OperationApplyTimes = []string{"Immediate", "OnReset"}
 	case ILO:
 		c.TrailingSlash = true
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
@@ -200,7 +199,7 @@ func defaults(p Personality) Config {
 		c.TaskForm, c.EraseForm, c.UpdateForm = MonitorBoth, MonitorBoth, MonitorBoth
 		c.NoRegistry = true
 		c.ResetBIOSStatus = 204
-		c.MultipartPath, c.PushPath = updateService+"/update-multipart", updateService+"/update"
+		c.MultipartPath = updateService + "/update-multipart"
 		c.OperationApplyTimes = []string{"OnReset", "Immediate"}
 		c.ResetTypes = append(c.ResetTypes, "ForceOn")
 		c.RestartKeepsOn = false

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -25,7 +24,6 @@ func (t *tree) addUpdates() {
 	service := t.add("UpdateService.v1_8_0.UpdateService", updateService, "Update Service",
 		doc{"ServiceEnabled": true, "FirmwareInventory": t.link(inventory), "Actions": actions})
 	service.tagged = true
-	t.do("PATCH", updateService, t.patchUpdateService)
 	if !t.is(OpenBMC) {
 		path := updateService + "/Actions/UpdateService.SimpleUpdate"
 		actions["#UpdateService.SimpleUpdate"] = t.action(path, "TransferProtocol", []string{"HTTP", "HTTPS"})
@@ -44,16 +42,6 @@ func (t *tree) addUpdates() {
 			}
 		}
 		t.post(c.MultipartPath, t.updating(t.multipartPush))
-	}
-	if c.PushPath != "" {
-		service.doc["HttpPushUri"] = t.uri(c.PushPath)
-		push := t.updating(t.push)
-		if c.PushStores { // an iDRAC only keeps it
-			push = t.keep
-		} else {
-			service.doc["HttpPushUriTargets"], service.doc["HttpPushUriTargetsBusy"] = t.Data.PushTargets, false
-		}
-		t.post(c.PushPath, push)
 	}
 	if t.is(ILO) {
 		t.addQueue(service)
@@ -87,15 +75,6 @@ func (t *tree) addQueue(service *resource) {
 		"FlashProgressPercent": percent,
 		"UpdateTaskQueue":      t.link(updateQueue),
 	}}
-}
-
-func (m *Machine) patchUpdateService(c *call) answer {
-	if _, given := c.JSON["HttpPushUriTargets"].([]any); !given || m.Conf.PushStores {
-		return failure(400, "Base.1.8.PropertyUnknown", "No property that was given can be changed.")
-	}
-	m.Data.PushTargets = texts(c.JSON["HttpPushUriTargets"])
-	c.Entry.Changed = true
-	return answer{Status: 204}
 }
 
 func texts(value any) []string {
@@ -139,25 +118,6 @@ func (m *Machine) wishOf(body doc) (wish, *answer) {
 	w.onReset, w.now = at == "OnReset", at == "Immediate"
 	w.immediate = w.now && m.is(IDRAC)
 	return w, nil
-}
-
-// push takes an image as the body of the request.
-func (m *Machine) push(c *call) answer { return m.pushed(c, wish{targets: m.Data.PushTargets}, c.Raw) }
-
-// keep stores an image under the name that the inventory then has.
-func (m *Machine) keep(c *call) answer {
-	component, version, good := read(c.Raw)
-	if !good || m.Data.component(component, "") == nil {
-		return failure(400, "IDRAC.2.8.RED007", "Unable to verify Update Package signature.")
-	}
-	m.Data.Upload = &Upload{Component: component, Version: version, Digest: Digest(c.Raw)}
-	c.Entry.Changed = true
-	for _, one := range m.installed() {
-		if strings.HasPrefix(one.id, "Available-") {
-			return answer{Status: http.StatusCreated, Header: map[string]string{"Location": m.uri(inventory + "/" + one.id)}}
-		}
-	}
-	return failure(500, "Base.1.8.InternalError", "The image was not kept.")
 }
 
 // multipartPush takes an image with its parameters.
@@ -268,10 +228,6 @@ func (m *Machine) simpleUpdate(c *call) answer {
 	}
 	if refused != nil {
 		return *refused
-	}
-	if kept := m.Data.Upload; m.Conf.PushStores && kept != nil && strings.Contains(uri, inventory+"/Available-") {
-		m.Data.Upload = nil
-		return m.install(c, *kept, w, true)
 	}
 	work := &Work{Stage: stageDownload}
 	a := m.begin(c, []*Work{work})
