@@ -79,7 +79,7 @@ func (h *handle) readBIOSShown(ctx context.Context) (*biosState, error) {
 func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, error) {
 	system, err := h.known(ctx)
 	if err == nil && system.Bios == "" {
-		system, err = h.readSystem(ctx, h.system)
+		system, err = h.readSystem(ctx)
 	}
 	if err != nil {
 		return nil, err

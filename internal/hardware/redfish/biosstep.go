@@ -174,7 +174,7 @@ func (h *handle) restartFrom(ctx context.Context, run hardware.StepRun, stage *b
 	if *stage != biosOff {
 		return nil
 	}
-	before, err := h.readSystem(ctx, h.system)
+	before, err := h.readSystem(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,13 +248,17 @@ func (b *biosStep) readBack(ctx context.Context) (err error) {
 	return nil
 }
 
-// readOnceSettled reads the system once it is either on or off, and not on its way.
+// powerSettled: the server is either on or off, and not on its way.
+func (s *system) powerSettled() bool {
+	return s.PowerState == redfish.OnPowerState || s.PowerState == redfish.OffPowerState
+}
+
+// readOnceSettled reads the system once its power is settled.
 func (h *handle) readOnceSettled(ctx context.Context, run hardware.StepRun) (s *system, err error) {
 	err = h.until(ctx, run, h.driver.timing.power, func() (bool, string, error) {
 		var err error
-		s, err = h.readSystem(ctx, h.system)
-		settled := err == nil && (s.PowerState == redfish.OnPowerState || s.PowerState == redfish.OffPowerState)
-		return settled, "waits until the server is on or off", err
+		s, err = h.readSystem(ctx)
+		return err == nil && s.powerSettled(), "waits until the server is on or off", err
 	}, stuck("the server is neither on nor off for %v", h.driver.timing.power))
 	return s, err
 }

@@ -23,7 +23,7 @@ import (
 // reset is a request that changes something, and can be seen.
 func (s *stepper) reset(h *handle) request {
 	s.t.Helper()
-	system, err := h.readSystem(s.t.Context(), h.system)
+	system, err := h.readSystem(s.t.Context())
 	require.NoError(s.t, err)
 	return request{Method: http.MethodPost, Path: string(system.Actions.Reset.Target),
 		Body: map[string]any{"ResetType": "ForceOff"}}

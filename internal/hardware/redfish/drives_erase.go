@@ -496,7 +496,7 @@ func (e *eraser) hasTask(uri string) bool {
 // verifyDrives checks the evidence of this clean's erases; see provenErases. Redfish cannot
 // read a block: a controller that says that it has erased a drive, and has not, is believed.
 func (h *handle) verifyDrives(ctx context.Context, run hardware.StepRun) (string, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return "", err
 	}

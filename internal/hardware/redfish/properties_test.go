@@ -86,7 +86,7 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 	s := newStepper(t, redfishsim.OpenBMC, quickBMC)
 	h, err := s.driver.connect(s.target)
 	require.NoError(t, err)
-	system, err := h.readSystem(t.Context(), h.system)
+	system, err := h.readSystem(t.Context())
 	require.NoError(t, err)
 	system.ProcessorSummary.Count, system.ProcessorSummary.CoreCount = 0, 0
 	system.MemorySummary.TotalSystemMemoryGiB = 0
