@@ -135,7 +135,6 @@ type Config struct {
 
 	// Firmware.
 	MultipartPath       string
-	NeedsStartUpdate    bool
 	OperationApplyTimes []string
 	UpdateForm          Form
 	BIOSStaged          bool // until the next reset
@@ -189,7 +188,7 @@ func defaults(p Personality) Config {
 		c.PowerConflict = 400
 	case Supermicro:
 		c.BIOSSettings = "SD"
-		c.MultipartPath, c.NeedsStartUpdate = updateService+"/upload", true
+		c.MultipartPath = updateService + "/upload"
 		c.OperationApplyTimes = []string{"Immediate", "OnStartUpdateRequest"}
 		c.WeakETags = true
 		c.ClockSkew = -97 * time.Minute

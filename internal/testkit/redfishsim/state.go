@@ -49,7 +49,6 @@ type State struct {
 	NextTask    int
 	Sessions    []*Session
 	NextSession int
-	PushTargets []string
 
 	Commits  []Commit
 	BMCReset time.Time // when the last one was
@@ -90,10 +89,9 @@ type Component struct {
 	Stays    bool   // updates succeed and change nothing
 }
 
-// Upload is an image that waits for StartUpdate.
+// Upload is an image that a tenant has left to wait for StartUpdate.
 type Upload struct {
 	Component, Version string
-	Targets            []string
 	Digest             string
 }
 
