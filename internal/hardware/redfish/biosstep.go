@@ -114,12 +114,9 @@ func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 			return false, "", err
 		}
 		if b.state == nil { // there is none to see: the reading says why
-			b.state, err = b.h.readBIOS(ctx)
-		} else {
-			err = b.h.addRegistry(ctx, b.state)
-		}
-		if err != nil {
-			return false, "", err
+			if b.state, err = b.h.readBIOS(ctx); err != nil {
+				return false, "", err
+			}
 		}
 		r, err := b.ask(b.state)
 		if already = r == nil; err != nil || already {
@@ -220,10 +217,7 @@ func (b *biosStep) readBack(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.state, err = b.h.readBIOSAfter(ctx, tasks); err == nil {
-		err = b.h.addRegistry(ctx, b.state)
-	}
-	if err != nil {
+	if b.state, err = b.h.readBIOSAfter(ctx, tasks); err != nil {
 		return err
 	}
 	b.rec.Work.doing = "change of the BIOS"

@@ -118,7 +118,11 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 		}
 		said = append(said, image.Component+" "+s.Version)
 	}
-	if err := h.nothingStaged(ctx, service, all); err != nil {
+	tasks, err := h.tasks(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := h.nothingStaged(ctx, service, tasks, all); err != nil {
 		return "", err
 	}
 	var system struct{ Status resourceStatus }
@@ -132,11 +136,7 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 }
 
 // nothingStaged proves that no firmware is being written or waits for a reset, anybody's.
-func (h *handle) nothingStaged(ctx context.Context, service *updateService, all []*software) error {
-	tasks, err := h.tasks(ctx)
-	if err != nil {
-		return err
-	}
+func (h *handle) nothingStaged(ctx context.Context, service *updateService, tasks []*task, all []*software) error {
 	running, staged, err := h.updates(ctx, service, tasks, all)
 	switch {
 	case err != nil:
@@ -144,7 +144,8 @@ func (h *handle) nothingStaged(ctx context.Context, service *updateService, all 
 	case running != "":
 		return hardware.Busy("%s: firmware is being written", running)
 	case staged != "":
-		return hardware.Refused(device.CodeFirmwareChanged, "take the update back on the BMC, then clean the server again",
+		return hardware.Refused(device.CodeFirmwareChanged, "take the update back on the BMC, or let it take effect by a "+
+			"reset by hand; then clean the server again",
 			"%s: firmware is staged that is not this clean's", staged)
 	}
 	return nil
@@ -223,7 +224,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 			err = errors.Join(err, u.opened.Close())
 		}
 	}()
-	service, all, now, err := u.read(ctx)
+	service, _, now, err := u.read(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -232,7 +233,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	}
 	u.bmc = now.ofBMC()
 	if u.Phase == "" {
-		if err := u.begin(ctx, service, all, now); err != nil {
+		if err := u.begin(ctx, service, now); err != nil {
 			return "", err
 		}
 	}
@@ -355,7 +356,7 @@ func (u *update) reset(ctx context.Context) error {
 }
 
 // begin checks that the update may be made, and gives the BMC the image.
-func (u *update) begin(ctx context.Context, service *updateService, all []*software, now *software) error {
+func (u *update) begin(ctx context.Context, service *updateService, now *software) error {
 	if !slices.Contains(u.image.From, now.Version) {
 		return hardware.Refused(device.CodeFirmwareNotListed,
 			"find out how that version came there; if it may be updated, add it to the policy",
@@ -370,11 +371,12 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 	if err := u.h.ensureOn(ctx, u.run); err != nil {
 		return err
 	}
-	if err := u.h.nothingStaged(ctx, service, all); err != nil {
+	// Drives that are being erased would be interrupted by what the update needs.
+	free, err := u.h.checkNothingWrites(ctx, nil)
+	if err != nil {
 		return err
 	}
-	// Drives that are being erased would be interrupted by what the update needs.
-	if _, err := u.h.checkNothingWrites(ctx, nil); err != nil {
+	if err := u.h.noFirmwareWaits(ctx, free); err != nil {
 		return err
 	}
 	u.From, u.To, u.SHA256 = now.Version, u.image.To, strings.ToLower(u.image.SHA256)

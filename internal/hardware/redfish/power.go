@@ -185,12 +185,10 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun, s *system, way
 
 // look is what the BMC showed at one time: it is read once for all that is decided from it.
 type look struct {
-	system *system
-	tasks  []*task
-	// service is nil where the BMC has refused to show it: noService.
-	service   *updateService
-	noService error
-	bios      *biosState // nil: not read, or none to see
+	system  *system
+	tasks   []*task
+	service *updateService // nil: the BMC shows none
+	bios    *biosState     // nil: not read, or none to see
 }
 
 // waitUntilNothingWrites waits for the end of what a change of the power state would
@@ -227,17 +225,14 @@ func (h *handle) checkNothingWrites(ctx context.Context, s *system) (_ *look, er
 			now.tasks[i], now.tasks[i].PercentComplete)
 	}
 	// There may be no update service, or no license for it. Only an iLO says what it is doing.
-	service, err := h.readUpdateService(ctx)
-	switch {
+	switch now.service, err = h.readUpdateService(ctx); {
 	case ignoreRefusal(err) != nil:
 		return nil, err
 	case err != nil:
-		now.noService = err
-	default:
-		now.service = service
-	}
-	if state := service.busy(); state != "" {
-		return nil, hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile", state)
+		now.service = nil
+	case now.service.busy() != "":
+		return nil, hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile",
+			now.service.busy())
 	}
 	doing, err := h.driveOperations(ctx, s)
 	if err == nil && doing != "" {
