@@ -333,15 +333,11 @@ func TestBIOSIsReadBackWhenNoJobIsLeft(t *testing.T) {
 	require.Equal(t, 1, s.bmc.State().POSTs)
 }
 
-func TestBIOSApplyRefusesBeforeItSends(t *testing.T) {
+func TestBIOSApplyOfWhatTheBIOSCannotTake(t *testing.T) {
 	for name, wrong := range map[string]map[string]any{
-		"the BIOS has no attribute Boot":         {"Boot": "Uefi"},
-		"SystemBiosVersion is read-only":         {"SystemBiosVersion": "1"},
-		"BootMode must be one of Uefi, Bios":     {"BootMode": "UEFI"},
-		"AcPwrRcvryUserDelay must be a whole":    {"AcPwrRcvryUserDelay": "soon"},
-		"WorkloadProfile is neither text, a":     {"WorkloadProfile": []string{"a"}},
-		"bios_apply has no attributes to set":    {},
-		"SecureBoot must be one of Enabled, Dis": {"SecureBoot": true, "BootMode": "Bios"},
+		"WorkloadProfile is neither text, a":  {"WorkloadProfile": []string{"a"}},
+		"SetupPassword is a password":         {redfishsim.SetupPassword: "geheim"},
+		"bios_apply has no attributes to set": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC, quickBMC)
@@ -349,6 +345,21 @@ func TestBIOSApplyRefusesBeforeItSends(t *testing.T) {
 			require.Equal(t, device.CodeBIOSSettingInvalid, code(err), "%v", err)
 			require.ErrorContains(t, err, name)
 			require.Empty(t, s.bmc.Writes())
+		})
+	}
+	// The BMC says so itself, and the server is not restarted.
+	for name, wrong := range map[string]map[string]any{
+		"There is no property Boot":           {"Boot": "Uefi"},
+		"SystemBiosVersion is read only":      {"SystemBiosVersion": "1"},
+		"UEFI is not one of the values":       {"BootMode": "UEFI"},
+		"true is not one of the values of Se": {"SecureBoot": true, "AcPwrRcvryUserDelay": "90"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, redfishsim.IDRAC, quickBMC)
+			_, err := s.run("bios_apply", wrong)
+			require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
+			require.ErrorContains(t, err, name)
+			require.Zero(t, s.bmc.State().ResetCount)
 		})
 	}
 	t.Run("no attributes", func(t *testing.T) {
