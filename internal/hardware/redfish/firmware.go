@@ -224,7 +224,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 			err = errors.Join(err, u.opened.Close())
 		}
 	}()
-	service, _, now, err := u.read(ctx)
+	service, all, now, err := u.read(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -233,7 +233,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	}
 	u.bmc = now.ofBMC()
 	if u.Phase == "" {
-		if err := u.begin(ctx, service, now); err != nil {
+		if err := u.begin(ctx, service, all, now); err != nil {
 			return "", err
 		}
 	}
@@ -356,7 +356,7 @@ func (u *update) reset(ctx context.Context) error {
 }
 
 // begin checks that the update may be made, and gives the BMC the image.
-func (u *update) begin(ctx context.Context, service *updateService, now *software) error {
+func (u *update) begin(ctx context.Context, service *updateService, all []*software, now *software) error {
 	if !slices.Contains(u.image.From, now.Version) {
 		return hardware.Refused(device.CodeFirmwareNotListed,
 			"find out how that version came there; if it may be updated, add it to the policy",
@@ -376,7 +376,7 @@ func (u *update) begin(ctx context.Context, service *updateService, now *softwar
 	if err != nil {
 		return err
 	}
-	if err := u.h.noFirmwareWaits(ctx, free); err != nil {
+	if err := u.h.nothingStaged(ctx, service, free.tasks, all); err != nil {
 		return err
 	}
 	u.From, u.To, u.SHA256 = now.Version, u.image.To, strings.ToLower(u.image.SHA256)
