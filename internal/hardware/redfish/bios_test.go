@@ -296,18 +296,6 @@ func TestBIOSApplyHoldsThroughAPendingReset(t *testing.T) {
 	}
 }
 
-// It would come into force with what is asked for.
-func TestBIOSStepsRefuseAnothersJobThatStays(t *testing.T) {
-	for _, step := range []string{"bios_reset", "bios_apply"} {
-		s := newStepper(t, redfishsim.IDRAC, quickBMC)
-		s.bmc.Change(tenantJob)
-		s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Times: -1, Path: "*JID_*", Kind: redfishsim.Respond, Status: 400})
-		_, err := s.run(step, wantedBIOS)
-		require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
-		require.Zero(t, s.bmc.State().ResetCount)
-	}
-}
-
 // S3.5
 func TestBIOSApplyThatTheBMCDoesNotCarryOut(t *testing.T) {
 	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.Exception, redfishsim.Lies} {

@@ -196,15 +196,7 @@ func TestAReadWaitsForTheBMCAndSaysSo(t *testing.T) {
 	require.NoError(t, h.Close())
 }
 
-func TestETags(t *testing.T) {
-	for _, weak := range []bool{false, true} {
-		s := newStepper(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) {
-			c.RequireIfMatch, c.WeakETags = true, weak
-		})
-		s.plantBIOS(true) // PATCHes the settings
-		require.Empty(t, s.bmc.WritesWithoutIdentity())
-	}
-	// A resource that changes all the time is given up.
+func TestAResourceThatChangesAllTheTimeIsGivenUp(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
 	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Kind: redfishsim.Respond, Status: http.StatusPreconditionFailed,

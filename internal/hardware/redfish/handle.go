@@ -119,7 +119,7 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	var found redfish.PowerState
 	if all[i].readOnly {
 		note, err = all[i].run(h, ctx, run)
-	} else if found, err = h.foundPower(ctx, run); err == nil {
+	} else if found, err = h.foundPower(ctx, run, all[i].asFound); err == nil {
 		note, err = h.unlocked(ctx, run, all[i].run)
 	}
 	if err == nil && all[i].asFound && found == redfish.OffPowerState {
@@ -139,10 +139,12 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	return note, nil
 }
 
-// foundPower is the power state in which the first attempt of the step has found the server. It is journaled.
-func (h *handle) foundPower(ctx context.Context, run hardware.StepRun) (found redfish.PowerState, err error) {
+// foundPower is the power state in which the first attempt of the step has found the server, once it was settled
+// where it must be. It is journaled.
+func (h *handle) foundPower(ctx context.Context, run hardware.StepRun,
+	settled bool) (found redfish.PowerState, err error) {
 	now, err := h.known(ctx) // Open has just read it
-	if err == nil && !now.powerSettled() {
+	if err == nil && settled && !now.powerSettled() {
 		now, err = h.readOnceSettled(ctx, run)
 	}
 	if err != nil {
@@ -155,7 +157,7 @@ func (h *handle) foundPower(ctx context.Context, run hardware.StepRun) (found re
 		err = run.Save(name, found)
 	}
 	h.wasOn = found == redfish.OnPowerState
-	h.off = h.wasOn && now.PowerState == redfish.OffPowerState
+	h.off = h.wasOn && now.PowerState != redfish.OnPowerState
 	return found, err
 }
 
