@@ -93,7 +93,6 @@ type Config struct {
 	// Sessions.
 	SessionsPath         string
 	MaxSessions          int
-	SessionIdle          time.Duration
 	LoginWithoutLocation bool
 	SessionsSurvive      bool // a restart of the BMC that is no update
 
@@ -160,8 +159,7 @@ func defaults(p Personality) Config {
 			Forget: 300 * time.Millisecond,
 		},
 		SystemID: "1", ChassisID: "1", BIOSSettings: "Settings",
-		SessionsPath: "/redfish/v1/SessionService/Sessions", MaxSessions: 16,
-		SessionIdle: 30 * time.Minute, TaskForm: Both,
+		SessionsPath: "/redfish/v1/SessionService/Sessions", MaxSessions: 16, TaskForm: Both,
 		Endings:         map[string]Ending{},
 		ResetBIOSStatus: 200, EraseForm: Both, UpdateForm: Both,
 		ResetTypes: []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi",

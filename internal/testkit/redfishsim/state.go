@@ -166,10 +166,7 @@ type Message struct {
 // Session is an open session.
 type Session struct {
 	ID, Token, User string
-	Origin          string // the client's address
-	First           bool   // it was made with the first password, and may change that only
-	Created         time.Time
-	Used            time.Time `json:"-"` // in memory only
+	First           bool // it was made with the first password, and may change that only
 }
 
 // Commit is one time that firmware was written, or staged to be written.
