@@ -71,7 +71,7 @@ func (h *handle) readBIOSShown(ctx context.Context) (*biosState, error) {
 	return s, err
 }
 
-// readBIOSAfter reads the BIOS after the BMC's tasks.
+// readBIOSAfter reads the BIOS after the BMC's tasks; beside an error of its registry, without that.
 func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, error) {
 	system, err := h.known(ctx)
 	if err == nil && system.Bios == "" {

@@ -136,14 +136,15 @@ func (h *handle) pendingBIOS(ctx context.Context, now *look) (*leftover, error) 
 		return nil, nil
 	}
 	state, err := h.readBIOSAfter(ctx, now.tasks)
-	if r, ok := asRefusal(err); ok && within(r.Path, string(now.system.Bios)) &&
-		(r.Status == http.StatusNotFound || r.Status == http.StatusForbidden) {
+	switch r, isRefusal := asRefusal(err); {
+	case err == nil:
+		now.bios = state
+	case isRefusal && within(r.Path, string(now.system.Bios)) &&
+		(r.Status == http.StatusNotFound || r.Status == http.StatusForbidden):
 		return nil, nil // no BIOS to see, or no license for it: the steps for it say so
-	}
-	if err != nil {
+	case !isRefusal || state == nil || len(state.pending()) > 0: // which of them are settings, only the registry says
 		return nil, err
 	}
-	now.bios = state
 	pending := state.pending()
 	if len(pending) == 0 {
 		return nil, nil

@@ -96,6 +96,19 @@ func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
 	}
 }
 
+// Where the BMC refuses the registry, what differs may be a tenant's setting.
+func TestPendingSettingsAreNotOverlookedWithoutTheRegistry(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro)
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/Registries*", Kind: redfishsim.Respond,
+		Status: http.StatusForbidden, Times: -1})
+	_, err := s.run("security_check", nil)
+	require.NoError(t, err)
+	s.bmc.Change(tenantSettings)
+	_, err = s.run("security_check", nil)
+	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
+	require.Empty(t, s.bmc.Writes())
+}
+
 // stageFirmware leaves firmware of the BIOS for the next reset.
 func (s *stepper) stageFirmware() {
 	jobs := s.bmc.Config().JobIDs
