@@ -79,8 +79,8 @@ func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
 		s := newStepper(t, tc.p)
 		s.bmc.Change(tc.leaves)
 		method, path, _ := strings.Cut(tc.way, " ")
-		s.bmc.Inject(redfishsim.Fault{Method: method, Path: path, Kind: redfishsim.Respond, Status: http.StatusMethodNotAllowed,
-			Times: -1})
+		s.bmc.Inject(redfishsim.Fault{Method: method, Path: path, Kind: redfishsim.Respond, Times: -1,
+			Status: http.StatusMethodNotAllowed})
 		_, err := s.run("security_check", nil)
 		require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%s: %v", tc.way, err)
 		require.ErrorContains(t, err, tc.names)

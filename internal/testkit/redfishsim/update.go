@@ -111,7 +111,8 @@ func (m *Machine) wishOf(body doc) (wish, *answer) {
 		a := notInList("the values of @Redfish.OperationApplyTime", at)
 		return wish{}, &a
 	}
-	return wish{targets: texts(body["Targets"]), onReset: at == "OnReset", immediate: at == "Immediate" && m.is(IDRAC)}, nil
+	return wish{targets: texts(body["Targets"]), onReset: at == "OnReset",
+		immediate: at == "Immediate" && m.is(IDRAC)}, nil
 }
 
 // multipartPush takes an image with its parameters.
