@@ -59,11 +59,7 @@ func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.readBIOSAfter(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	return s, h.addRegistry(ctx, s)
+	return h.readBIOSAfter(ctx, all)
 }
 
 // readBIOSShown reads the BIOS; nil: the BMC shows none.
@@ -75,11 +71,11 @@ func (h *handle) readBIOSShown(ctx context.Context) (*biosState, error) {
 	return s, err
 }
 
-// readBIOSAfter reads the BIOS after the BMC's tasks, without its registry.
+// readBIOSAfter reads the BIOS after the BMC's tasks; beside an error of its registry, without that.
 func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, error) {
 	system, err := h.known(ctx)
 	if err == nil && system.Bios == "" {
-		system, err = h.readSystem(ctx, h.system)
+		system, err = h.readSystem(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -98,13 +94,8 @@ func (h *handle) readBIOSAfter(ctx context.Context, all []*task) (*biosState, er
 			return nil, err
 		}
 	}
-	return s, nil
-}
-
-// addRegistry reads the registry of the BIOS.
-func (h *handle) addRegistry(ctx context.Context, s *biosState) (err error) {
 	s.registry, err = h.readRegistry(ctx, s.bios.AttributeRegistry)
-	return err
+	return s, err
 }
 
 // readRegistry reads the attribute registry of this name; nil where the BMC has none. It is large, and

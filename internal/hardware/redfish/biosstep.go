@@ -114,12 +114,9 @@ func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 			return false, "", err
 		}
 		if b.state == nil { // there is none to see: the reading says why
-			b.state, err = b.h.readBIOS(ctx)
-		} else {
-			err = b.h.addRegistry(ctx, b.state)
-		}
-		if err != nil {
-			return false, "", err
+			if b.state, err = b.h.readBIOS(ctx); err != nil {
+				return false, "", err
+			}
 		}
 		r, err := b.ask(b.state)
 		if already = r == nil; err != nil || already {
@@ -174,7 +171,7 @@ func (h *handle) restartFrom(ctx context.Context, run hardware.StepRun, stage *b
 	if *stage != biosOff {
 		return nil
 	}
-	before, err := h.readSystem(ctx, h.system)
+	before, err := h.readSystem(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,10 +217,7 @@ func (b *biosStep) readBack(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.state, err = b.h.readBIOSAfter(ctx, tasks); err == nil {
-		err = b.h.addRegistry(ctx, b.state)
-	}
-	if err != nil {
+	if b.state, err = b.h.readBIOSAfter(ctx, tasks); err != nil {
 		return err
 	}
 	b.rec.Work.doing = "change of the BIOS"
@@ -248,13 +242,17 @@ func (b *biosStep) readBack(ctx context.Context) (err error) {
 	return nil
 }
 
-// readOnceSettled reads the system once it is either on or off, and not on its way.
+// powerSettled: the server is either on or off, and not on its way.
+func (s *system) powerSettled() bool {
+	return s.PowerState == redfish.OnPowerState || s.PowerState == redfish.OffPowerState
+}
+
+// readOnceSettled reads the system once its power is settled.
 func (h *handle) readOnceSettled(ctx context.Context, run hardware.StepRun) (s *system, err error) {
 	err = h.until(ctx, run, h.driver.timing.power, func() (bool, string, error) {
 		var err error
-		s, err = h.readSystem(ctx, h.system)
-		settled := err == nil && (s.PowerState == redfish.OnPowerState || s.PowerState == redfish.OffPowerState)
-		return settled, "waits until the server is on or off", err
+		s, err = h.readSystem(ctx)
+		return err == nil && s.powerSettled(), "waits until the server is on or off", err
 	}, stuck("the server is neither on nor off for %v", h.driver.timing.power))
 	return s, err
 }

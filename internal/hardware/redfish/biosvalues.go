@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -69,17 +70,6 @@ type registryAttribute struct {
 	Immutable    bool `bmc:"optional"`
 	WriteOnly    bool
 	SystemUnique bool `json:"IsSystemUniqueProperty" bmc:"optional"`
-	Values       []struct {
-		Name string `json:"ValueName"`
-	} `json:"Value" bmc:"optional"`
-}
-
-// names are those of the attribute's values.
-func (a *registryAttribute) names() (all []string) {
-	for _, value := range a.Values {
-		all = append(all, value.Name)
-	}
-	return all
 }
 
 // registryFile is an AttributeRegistry as BMCs have it.
@@ -102,11 +92,6 @@ func (f registryFile) registry() (r registry) {
 	return r
 }
 
-// defaultValue is the value that the BIOS has after a reset; false: the registry has none.
-func (a *registryAttribute) defaultValue() (any, bool) {
-	return a.Default, isScalar(a.Default)
-}
-
 // uniqueName are names of attributes that are different on each server and that a reset of
 // the BIOS keeps, though some registries do not say so.
 var uniqueName = regexp.MustCompile(`(?i)(serial_?n(umber|o|um)|asset_?tag|service_?tag|uuid|mac_?addr)|` +
@@ -124,16 +109,12 @@ func (a *registryAttribute) isSetting() bool {
 func notDefault(current attributes, r registry) (compared int, differ []string) {
 	for _, name := range current.names() {
 		entry := r[name]
-		if entry == nil || !entry.isSetting() || !isScalar(current[name]) {
-			continue
-		}
-		want, ok := entry.defaultValue()
-		if !ok {
+		if entry == nil || !entry.isSetting() || !isScalar(current[name]) || !isScalar(entry.Default) {
 			continue
 		}
 		compared++
-		if !sameValue(current[name], want) {
-			differ = append(differ, difference(name, current[name], want))
+		if !sameValue(current[name], entry.Default) {
+			differ = append(differ, difference(name, current[name], entry.Default))
 		}
 	}
 	return compared, differ
@@ -167,48 +148,34 @@ func pendingIn(settings, current attributes, r registry) attributes {
 	return pending
 }
 
-// fit brings the wanted attributes into the types that the BIOS has for them, and refuses what
-// it does not have or cannot take, before anything is sent.
+// fit brings the wanted attributes into the types that the BIOS has for them: what was given as text may be a
+// number. What the BIOS does not have or cannot take, its BMC refuses. A password is never sent.
 func fit(wanted, current attributes, r registry) (attributes, error) {
 	fitting := attributes{}
-	var wrong []string
-	for _, name := range wanted.names() {
-		v, err := fitOne(name, wanted[name], current, r)
-		if err != nil {
-			wrong = append(wrong, err.Error())
+	for name, v := range wanted {
+		entry := cmp.Or(r[name], &registryAttribute{Type: kindOf(current[name])})
+		text, wrong := valueText(v), ""
+		n, isWhole := whole(text)
+		isTrue := strings.EqualFold(text, "true")
+		switch {
+		case !isScalar(v):
+			wrong = "is neither text, a number nor a boolean"
+		case entry.WriteOnly || entry.Type == "Password":
+			wrong = "is a password: it cannot be read back, and would stand in the history"
+		case entry.Type == "Integer" && isWhole:
+			v = json.Number(n.String())
+		case entry.Type == "Boolean" && (isTrue || strings.EqualFold(text, "false")):
+			v = isTrue
+		case entry.Type != "Integer" && entry.Type != "Boolean":
+			v = text
+		}
+		if wrong != "" {
+			return nil, hardware.Refused(device.CodeBIOSSettingInvalid, "correct the BIOS settings of the policy, or the "+
+				"step's arguments", "nothing was sent: %s %s", name, wrong)
 		}
 		fitting[name] = v
 	}
-	if len(wrong) > 0 {
-		return nil,
-			hardware.Refused(device.CodeBIOSSettingInvalid, "correct the BIOS settings of the policy, or the step's arguments",
-				"nothing was sent: %s", strings.Join(wrong, "; "))
-	}
 	return fitting, nil
-}
-
-func fitOne(name string, v any, current attributes, r registry) (any, error) {
-	has, shown := current[name]
-	entry := r[name]
-	switch {
-	case !isScalar(v):
-		return nil, fmt.Errorf("%s is neither text, a number nor a boolean", name)
-	case !shown && (entry == nil || !entry.WriteOnly && entry.Type != "Password"):
-		return nil, fmt.Errorf("the BIOS has no attribute %s", name)
-	case r != nil && entry == nil:
-		return nil, fmt.Errorf("the registry has no attribute %s", name)
-	case entry == nil:
-		return fitKind(name, v, kindOf(has))
-	case entry.ReadOnly || entry.Immutable:
-		return nil, fmt.Errorf("%s is read-only", name)
-	case entry.WriteOnly || entry.Type == "Password":
-		return nil, fmt.Errorf("%s is a password: it cannot be read back, and would stand in the history", name)
-	}
-	names := entry.names()
-	if entry.Type == "Enumeration" && len(names) > 0 && !slices.Contains(names, valueText(v)) {
-		return nil, fmt.Errorf("%s must be one of %s, not %q", name, strings.Join(names, ", "), valueText(v))
-	}
-	return fitKind(name, v, entry.Type)
 }
 
 // kindOf is the registry's word for a value's type.
@@ -220,24 +187,4 @@ func kindOf(v any) string {
 		return "Integer"
 	}
 	return "String"
-}
-
-// fitKind brings a value into a type of the registry. A value that was given as text may be a
-// number.
-func fitKind(name string, v any, kind string) (any, error) {
-	text := valueText(v)
-	switch kind {
-	case "Integer":
-		n, ok := whole(text)
-		if isBool(v) || !ok {
-			return nil, fmt.Errorf("%s must be a whole number, not %q", name, text)
-		}
-		return json.Number(n.String()), nil
-	case "Boolean":
-		if !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
-			return nil, fmt.Errorf("%s must be true or false, not %q", name, text)
-		}
-		return strings.EqualFold(text, "true"), nil
-	}
-	return text, nil
 }

@@ -253,10 +253,8 @@ func (r *bmcResetter) prepare(ctx context.Context) (bmcReset, error) {
 
 // service is the UUID of the BMC's service.
 func (h *handle) service(ctx context.Context) (string, error) {
-	var root struct {
-		UUID string `bmc:"optional"`
-	}
-	err := h.get(ctx, "/redfish/v1/", &root)
+	var root serviceRoot
+	err := h.get(ctx, rootPath, &root)
 	return root.UUID, err
 }
 
@@ -323,17 +321,11 @@ func (b *bmc) passFirst(ctx context.Context, s host.Secret) error {
 	if err != nil || reset.Kind != keepsNetwork || reset.Done || s.FirstPassword == "" || reset.Logins == mostFirstLogins {
 		return err
 	}
-	got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: "/redfish/v1/", Timeout: b.driver.timing.login})
+	root, err := b.readRoot(ctx)
 	if err != nil {
 		return err
 	}
-	var root struct {
-		UUID string `bmc:"optional"`
-	}
-	if err := got.decode(&root); err != nil {
-		return err
-	}
-	if root.UUID != reset.Service || s.Insecure && got.certificate != reset.Certificate {
+	if root.UUID != reset.Service || s.Insecure && root.certificate != reset.Certificate {
 		return hardware.Changed("UUID or certificate of the BMC",
 			"the BMC that has come back from its reset to the defaults is not known: it gets no password")
 	}

@@ -86,7 +86,7 @@ func (h *handle) tag(ctx context.Context, path string, failures int) (string, er
 
 // verify proves that the host's rules allow this system, and that it is the enrolled one.
 func (h *handle) verify(ctx context.Context) error {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return err
 	}

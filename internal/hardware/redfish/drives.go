@@ -165,7 +165,7 @@ func (h *handle) enrolledDrives(ctx context.Context) ([]*drive, error) {
 
 // readReady reads the system, which must be on, with POST ended.
 func (h *handle) readReady(ctx context.Context) (*system, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -39,9 +39,8 @@ type eraseRecord struct {
 	// Seen: there is no task, but the drive itself has shown that it was erasing.
 	Seen bool `json:"seen,omitempty"`
 	// Tries counts the requests of this clean, Resets what staged erases of the drive were given.
-	Tries  int       `json:"tries,omitempty"`
-	Resets int       `json:"resets,omitempty"`
-	Ended  time.Time `json:"ended,omitzero"`
+	Tries  int `json:"tries,omitempty"`
+	Resets int `json:"resets,omitempty"`
 
 	way   eraseWay
 	drive *drive
@@ -324,7 +323,7 @@ func (e *eraser) settled(r *eraseRecord) bool {
 
 // ended records that the controller says that the drive is erased.
 func (e *eraser) ended(r *eraseRecord) error {
-	r.State, r.Ended, r.percent, r.waits = eraseDone, time.Now().Round(0), 100, false
+	r.State, r.percent, r.waits = eraseDone, 100, false
 	return e.save()
 }
 
@@ -496,7 +495,7 @@ func (e *eraser) hasTask(uri string) bool {
 // verifyDrives checks the evidence of this clean's erases; see provenErases. Redfish cannot
 // read a block: a controller that says that it has erased a drive, and has not, is believed.
 func (h *handle) verifyDrives(ctx context.Context, run hardware.StepRun) (string, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return "", err
 	}

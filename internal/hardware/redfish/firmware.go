@@ -41,8 +41,6 @@ type update struct {
 	SHA256 string      `json:"sha256,omitempty"`
 	// Way is how the image was given.
 	Way string `json:"way,omitempty"`
-	// Starting: the request is the StartUpdate after an upload.
-	Starting bool `json:"starting,omitempty"`
 	// Tasked: the BMC has named a task. One that has not shows only the new version, in the end.
 	Tasked bool `json:"tasked,omitempty"`
 	// Resets counts those that the update was given.
@@ -120,7 +118,11 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 		}
 		said = append(said, image.Component+" "+s.Version)
 	}
-	if err := h.nothingStaged(ctx, service, all); err != nil {
+	tasks, err := h.tasks(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := h.nothingStaged(ctx, service, tasks, all); err != nil {
 		return "", err
 	}
 	var system struct{ Status resourceStatus }
@@ -134,11 +136,7 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 }
 
 // nothingStaged proves that no firmware is being written or waits for a reset, anybody's.
-func (h *handle) nothingStaged(ctx context.Context, service *updateService, all []*software) error {
-	tasks, err := h.tasks(ctx)
-	if err != nil {
-		return err
-	}
+func (h *handle) nothingStaged(ctx context.Context, service *updateService, tasks []*task, all []*software) error {
 	running, staged, err := h.updates(ctx, service, tasks, all)
 	switch {
 	case err != nil:
@@ -146,7 +144,8 @@ func (h *handle) nothingStaged(ctx context.Context, service *updateService, all 
 	case running != "":
 		return hardware.Busy("%s: firmware is being written", running)
 	case staged != "":
-		return hardware.Refused(device.CodeFirmwareChanged, "take the update back on the BMC, then clean the server again",
+		return hardware.Refused(device.CodeFirmwareChanged, "take the update back on the BMC, or let it take effect by a "+
+			"reset by hand; then clean the server again",
 			"%s: firmware is staged that is not this clean's", staged)
 	}
 	return nil
@@ -313,15 +312,12 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 	}
 	quiet, t := time.Since(u.quiet), u.h.driver.timing
 	hpe := service.Oem.Hpe
-	uploaded := service.Actions.StartUpdate.Target != "" && !u.Starting && u.Way == wayPushed
 	switch {
 	case hpe != nil && hpe.State == "Error" && u.Phase == updateAccepted:
 		return false, hardware.Refused(device.CodeStepFailed,
 			"see the BMC's own log, correct the cause, then clean the server",
 			"%s: the update service has ended it with an error", u.doing)
-	case uploaded && (staged && !waits || u.Phase == updateDone):
-		return true, u.startUpload(ctx, service)
-	case waits, staged && !u.Starting:
+	case waits, staged:
 		return true, u.reset(ctx)
 	case quiet <= t.settle, u.Phase == updateAccepted && !u.Tasked && hpe == nil && quiet <= t.stall:
 		return false, u.progress("waits until the BMC shows the new version")
@@ -375,11 +371,12 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 	if err := u.h.ensureOn(ctx, u.run); err != nil {
 		return err
 	}
-	if err := u.h.nothingStaged(ctx, service, all); err != nil {
+	// Drives that are being erased would be interrupted by what the update needs.
+	free, err := u.h.checkNothingWrites(ctx, nil)
+	if err != nil {
 		return err
 	}
-	// Drives that are being erased would be interrupted by what the update needs.
-	if _, err := u.h.checkNothingWrites(ctx, nil); err != nil {
+	if err := u.h.nothingStaged(ctx, service, free.tasks, all); err != nil {
 		return err
 	}
 	u.From, u.To, u.SHA256 = now.Version, u.image.To, strings.ToLower(u.image.SHA256)

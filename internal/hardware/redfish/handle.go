@@ -40,8 +40,10 @@ type handle struct {
 	lifted bool
 	// certificate is the digest of that which the BMC has shown last; "": it has shown none.
 	certificate string
-	// percent is how far the running step is.
-	percent int
+	// percent is how far the running step is. wasOn: it has found the server on. off: it, or an earlier attempt of
+	// it, has switched such a server off.
+	percent    int
+	wasOn, off bool
 	// busyPatience is how long a change of the power state waits for what it would
 	// interrupt.
 	busyPatience time.Duration
@@ -114,21 +116,18 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	h.patience, h.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
 	h.busyPatience = h.driver.timing.post
 	defer func() { h.patience, h.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
-	off := false
-	if all[i].asFound {
-		off, err = h.foundOff(ctx, run)
-	}
-	if err == nil && all[i].readOnly {
+	var found redfish.PowerState
+	if all[i].readOnly {
 		note, err = all[i].run(h, ctx, run)
-	} else if err == nil {
+	} else if found, err = h.foundPower(ctx, run, all[i].asFound); err == nil {
 		note, err = h.unlocked(ctx, run, all[i].run)
 	}
-	if err == nil && off {
+	if err == nil && all[i].asFound && found == redfish.OffPowerState {
 		err = h.powerOff(ctx, run)
 	}
 	if err != nil {
 		// The step's own fault is the first one that is found in the two.
-		return "", errors.Join(refused(err), h.switchOnIfOff(ctx, run))
+		return "", errors.Join(refused(err), h.switchOnAgain(ctx, run))
 	}
 	if err := h.Check(ctx); err != nil {
 		return "", err
@@ -140,18 +139,26 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	return note, nil
 }
 
-// foundOff: the server was off when the step began. It is journaled.
-func (h *handle) foundOff(ctx context.Context, run hardware.StepRun) (off bool, err error) {
-	name := "found_off " + run.Step
-	if found, err := run.Load(name, &off); err != nil || found {
-		return off, err
+// foundPower is the power state in which the first attempt of the step has found the server, once it was settled
+// where it must be. It is journaled.
+func (h *handle) foundPower(ctx context.Context, run hardware.StepRun,
+	settled bool) (found redfish.PowerState, err error) {
+	now, err := h.known(ctx) // Open has just read it
+	if err == nil && settled && !now.powerSettled() {
+		now, err = h.readOnceSettled(ctx, run)
 	}
-	s, err := h.readOnceSettled(ctx, run)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	off = s.PowerState == redfish.OffPowerState
-	return off, run.Save(name, off)
+	name := "found " + run.Step
+	known, err := run.Load(name, &found)
+	if err == nil && !known {
+		found = now.PowerState
+		err = run.Save(name, found)
+	}
+	h.wasOn = found == redfish.OnPowerState
+	h.off = h.wasOn && now.PowerState != redfish.OnPowerState
+	return found, err
 }
 
 // progress records how far the step is.

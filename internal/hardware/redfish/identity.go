@@ -70,9 +70,9 @@ type hpeSystem struct {
 	DeviceDiscoveryComplete *struct{ DeviceDiscovery string }
 }
 
-// readSystem reads the system at path.
-func (h *handle) readSystem(ctx context.Context, path string) (*system, error) {
-	got, err := h.Get(ctx, path)
+// readSystem reads the system.
+func (h *handle) readSystem(ctx context.Context) (*system, error) {
+	got, err := h.Get(ctx, h.system)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (h *handle) known(ctx context.Context) (*system, error) {
 	if h.last != nil {
 		return h.last, nil
 	}
-	return h.readSystem(ctx, h.system)
+	return h.readSystem(ctx)
 }
 
 // identify gives the identity of a system that was just read: by its serial, else by that of

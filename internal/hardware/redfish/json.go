@@ -70,26 +70,24 @@ func plainNumbers(v any) any {
 	return v
 }
 
-// decimal is a number; Inf and 0x10 are numbers elsewhere.
-var decimal = regexp.MustCompile(`^[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+// decimal is a number; Inf, 0x10 and 1/2 are numbers elsewhere, and one of a billion digits is none.
+var decimal = regexp.MustCompile(`^[-+]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][-+]?[0-9]{1,3})?$`)
 
 // number reads a number exactly.
-func number(text string) (*big.Float, bool) {
+func number(text string) (*big.Rat, bool) {
 	if !decimal.MatchString(text) {
 		return nil, false
 	}
-	f, _, err := big.ParseFloat(text, 10, 256, big.ToNearestEven)
-	return f, err == nil
+	return new(big.Rat).SetString(text)
 }
 
 // whole reads a whole number, however it is written.
 func whole(text string) (*big.Int, bool) {
-	f, ok := number(text)
-	if !ok || !f.IsInt() || f.MantExp(nil) > 128 {
+	n, ok := number(text)
+	if !ok || !n.IsInt() {
 		return nil, false
 	}
-	n, _ := f.Int(nil)
-	return n, true
+	return n.Num(), true
 }
 
 // isEmpty: there is nothing in v, of whatever type it is.

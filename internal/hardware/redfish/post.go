@@ -75,7 +75,7 @@ type postWait struct {
 
 // ensureOn switches the server on if it is off, and waits for the end of POST.
 func (h *handle) ensureOn(ctx context.Context, run hardware.StepRun) error {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (h *handle) waitForPOST(ctx context.Context, run hardware.StepRun, w postWa
 	t := h.driver.timing
 	since, inPOST, on := time.Now(), w.before == nil, time.Time{}
 	return h.until(ctx, run, t.post, func() (bool, string, error) {
-		s, err := h.readSystem(ctx, h.system)
+		s, err := h.readSystem(ctx)
 		if err != nil {
 			return false, "", err
 		}

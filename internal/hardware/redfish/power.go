@@ -24,7 +24,7 @@ func powerWord(s redfish.PowerState) string {
 
 // PowerState reads the power state; see hardware.PowerController.
 func (h *handle) PowerState(ctx context.Context) (string, error) {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return "", h.notFound(err)
 	}
@@ -38,7 +38,7 @@ func (h *handle) Power(ctx context.Context, action string) error {
 		return hardware.CallerError("%s was opened for reading only", h.target.Name)
 	}
 	run := hardware.StepRun{Step: "power", MayGoOn: func() error { return nil },
-		Progress: func(int, string) error { return nil }, Save: func(string, any) error { return nil }}
+		Progress: func(int, string) error { return nil }}
 	var err error
 	switch action {
 	case hardware.PowerOn:
@@ -58,7 +58,7 @@ func (h *handle) Power(ctx context.Context, action string) error {
 // shutdown asks the operating system to shut down, and switches the server off where it does
 // not within its time: a GracefulShutdown may do nothing.
 func (h *handle) shutdown(ctx context.Context, run hardware.StepRun) error {
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
@@ -83,32 +83,23 @@ func (h *handle) restart(ctx context.Context, run hardware.StepRun) error {
 
 // powerOn switches the server on; one that is on stays so.
 func (h *handle) powerOn(ctx context.Context, run hardware.StepRun) error {
-	if err := h.powerTo(ctx, run, redfish.OnPowerState, nil, redfish.OnResetType, redfish.ForceOnResetType,
-		redfish.PushPowerButtonResetType); err != nil {
-		return err
-	}
-	return run.Save(switchedOff(run), false)
+	err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType,
+		redfish.PushPowerButtonResetType)
+	h.off = h.off && err != nil
+	return err
 }
 
-// powerOff switches the server off; one that is off stays so. That the step has done so is
-// journaled first, so that the server is on again if the step fails.
+// powerOff switches the server off; one that is off stays so.
 func (h *handle) powerOff(ctx context.Context, run hardware.StepRun) error {
-	return h.powerTo(ctx, run, redfish.OffPowerState, func() error { return run.Save(switchedOff(run), true) },
-		redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
+	h.off = h.wasOn
+	return h.powerTo(ctx, run, redfish.OffPowerState, redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
 }
 
-// switchedOff is the name under which a step journals that it has switched the server off.
-func switchedOff(run hardware.StepRun) string { return "switched_off " + run.Step }
-
-// switchOnIfOff switches a server on again that a failed step has switched off. A step whose
+// switchOnAgain switches a server on again that a failed step has found on and switched off. A step whose
 // context has ended is another attempt's to continue.
-func (h *handle) switchOnIfOff(ctx context.Context, run hardware.StepRun) error {
-	var off bool
-	if ctx.Err() != nil {
+func (h *handle) switchOnAgain(ctx context.Context, run hardware.StepRun) error {
+	if ctx.Err() != nil || !h.off {
 		return nil //nolint:nilerr // the step's own error says so
-	}
-	if _, err := run.Load(switchedOff(run), &off); err != nil || !off {
-		return err
 	}
 	h.patience = h.driver.timing.look
 	if err := h.powerOn(ctx, run); err != nil {
@@ -117,22 +108,15 @@ func (h *handle) switchOnIfOff(ctx context.Context, run hardware.StepRun) error 
 	return nil
 }
 
-// powerTo brings the server into a power state and waits for it. intent, if it is set, is called before
-// the first request of a server that is not in it. Where the state does not
-// change after a request, the request is sent again: it asks for a state, and a server that is
-// in it refuses.
+// powerTo brings the server into a power state and waits for it. Where the state does not change after a
+// request, the request is sent again: it asks for a state, and a server that is in it refuses.
 func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
-	intent func() error, ways ...redfish.ResetType) error {
+	ways ...redfish.ResetType) error {
 	t, began := h.driver.timing, time.Now()
 	for tries := 0; ; tries++ {
-		s, err := h.readSystem(ctx, h.system)
+		s, err := h.readSystem(ctx)
 		if err != nil || s.PowerState == want {
 			return err
-		}
-		if tries == 0 && intent != nil {
-			if err := intent(); err != nil {
-				return err
-			}
 		}
 		if tries > 0 && time.Since(began) > t.power {
 			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
@@ -154,7 +138,7 @@ func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish
 func (h *handle) becomes(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
 	within time.Duration) (is bool, err error) {
 	err = h.until(ctx, run, within, func() (bool, string, error) {
-		s, err := h.readSystem(ctx, h.system)
+		s, err := h.readSystem(ctx)
 		is = err == nil && s.PowerState == want
 		return is, "waits until the server is " + powerWord(want), err
 	}, nil)
@@ -201,12 +185,10 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun, s *system, way
 
 // look is what the BMC showed at one time: it is read once for all that is decided from it.
 type look struct {
-	system *system
-	tasks  []*task
-	// service is nil where the BMC has refused to show it: noService.
-	service   *updateService
-	noService error
-	bios      *biosState // nil: not read, or none to see
+	system  *system
+	tasks   []*task
+	service *updateService // nil: the BMC shows none
+	bios    *biosState     // nil: not read, or none to see
 }
 
 // waitUntilNothingWrites waits for the end of what a change of the power state would
@@ -230,7 +212,7 @@ func (h *handle) waitUntilNothingWrites(ctx context.Context, run hardware.StepRu
 // other. What waits for the next reset does not count.
 func (h *handle) checkNothingWrites(ctx context.Context, s *system) (_ *look, err error) {
 	if s == nil {
-		if s, err = h.readSystem(ctx, h.system); err != nil {
+		if s, err = h.readSystem(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -243,17 +225,14 @@ func (h *handle) checkNothingWrites(ctx context.Context, s *system) (_ *look, er
 			now.tasks[i], now.tasks[i].PercentComplete)
 	}
 	// There may be no update service, or no license for it. Only an iLO says what it is doing.
-	service, err := h.readUpdateService(ctx)
-	switch {
+	switch now.service, err = h.readUpdateService(ctx); {
 	case ignoreRefusal(err) != nil:
 		return nil, err
 	case err != nil:
-		now.noService = err
-	default:
-		now.service = service
-	}
-	if state := service.busy(); state != "" {
-		return nil, hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile", state)
+		now.service = nil
+	case now.service.busy() != "":
+		return nil, hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile",
+			now.service.busy())
 	}
 	doing, err := h.driveOperations(ctx, s)
 	if err == nil && doing != "" {

@@ -185,50 +185,42 @@ func propertiesDiffer(want, is device.Properties) (differ []string) {
 	differ = append(differ, drivesDiffer(want.Drives, is.Drives)...)
 	return append(differ, differing("PCIe device", want.Links, is.Links, func(w, l device.Link) bool {
 		return w.Name == l.Name && (w.Width == 0 || w.Width == l.Width) && (w.Speed == "" || w.Speed == l.Speed)
-	}, func(w, l device.Link) bool { return w.Name == l.Name }, func(l device.Link) []string {
+	}, func(l device.Link) []string {
 		return []string{l.Name, strings.TrimSpace(fmt.Sprintf("x%d %s", l.Width, l.Speed))}
 	})...)
 }
 
-// drivesDiffer pairs the drives: with one that fits, else with that of its serial.
 func drivesDiffer(want, is []device.Drive) []string {
-	// Those with a serial choose first, then those that say most.
-	rank := func(d device.Drive) int { return min(len(d.Serial), 1)*10 + len(driveWords(d)) }
-	ordered := slices.SortedStableFunc(slices.Values(want), func(a, b device.Drive) int { return rank(b) - rank(a) })
-	return differing("drive", ordered, is, driveFits, func(w, is device.Drive) bool {
-		return w.Serial != "" && hardware.CanonicalSerial(w.Serial) == hardware.CanonicalSerial(is.Serial)
-	}, driveWords)
+	return differing("drive", want, is, driveFits, driveWords)
 }
 
-// differing pairs what is wanted with what is there: with one that fits, else with the same one as it is
-// now. It names each difference; where nothing is wanted, nothing is compared.
-func differing[T any](what string, want, is []T, fits, same func(want, is T) bool,
-	words func(T) []string) (all []string) {
+// differing pairs what is wanted with what is there, and names what has no pair. What fits the fewest chooses
+// first, such as a drive with a serial. Where nothing is wanted, nothing is compared.
+func differing[T any](what string, want, is []T, fits func(want, is T) bool, words func(T) []string) (all []string) {
 	if len(want) == 0 {
 		return nil
 	}
-	describe := func(one T) string { return hardware.OneLine(strings.Join(words(one), ", ")) }
-	left := slices.Clone(is)
-	for _, pairs := range []func(w, i T) bool{fits, same} {
-		var unpaired []T
-		for _, w := range want {
-			i := slices.IndexFunc(left, func(is T) bool { return pairs(w, is) })
-			if i < 0 {
-				unpaired = append(unpaired, w)
-				continue
+	choice := func(w T) (n int) {
+		for _, one := range is {
+			if fits(w, one) {
+				n++
 			}
-			if !fits(w, left[i]) {
-				all = append(all, fmt.Sprintf("%s %s instead of %s", what, describe(left[i]), describe(w)))
-			}
-			left = slices.Delete(left, i, i+1)
 		}
-		want = unpaired
+		return n
 	}
-	for _, w := range want {
-		all = append(all, "missing "+what+" "+describe(w))
+	name := func(state string, one T) {
+		all = append(all, hardware.OneLine(state+" "+what+" "+strings.Join(words(one), ", ")))
+	}
+	left := slices.Clone(is)
+	for _, w := range slices.SortedStableFunc(slices.Values(want), func(a, b T) int { return choice(a) - choice(b) }) {
+		if i := slices.IndexFunc(left, func(is T) bool { return fits(w, is) }); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+		} else {
+			name("missing", w)
+		}
 	}
 	for _, one := range left {
-		all = append(all, "extra "+what+" "+describe(one))
+		name("extra", one)
 	}
 	return all
 }

@@ -66,7 +66,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer h.closeAndJoin(&err)
-	s, err := h.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx)
 	if err != nil {
 		return hardware.Discovery{}, h.notFound(err)
 	}

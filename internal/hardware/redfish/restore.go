@@ -86,14 +86,13 @@ func (h *handle) restoreWithRestart(ctx context.Context, run hardware.StepRun) (
 
 // restartNote counts the restarts.
 func (r *restorer) restartNote(before int) string {
-	if n := r.rec.Count - before; n > 0 {
-		with := slices.DeleteFunc(slices.Sorted(maps.Keys(r.rec.Asked)), func(s string) bool { return s == r.run.Step })
-		if len(with) > 0 {
-			return fmt.Sprintf("; restarts: %d, shared with %s", n, strings.Join(with, ", "))
-		}
-		return fmt.Sprintf("; restarts: %d", n)
+	n := r.rec.Count - before
+	note := fmt.Sprintf("; restarts: %d", n)
+	with := slices.DeleteFunc(slices.Sorted(maps.Keys(r.rec.Asked)), func(s string) bool { return s == r.run.Step })
+	if n > 0 && len(with) > 0 {
+		note += ", shared with " + strings.Join(with, ", ")
 	}
-	return "; restarts: 0"
+	return note
 }
 
 func (r *restorer) save(stage biosStage) error {

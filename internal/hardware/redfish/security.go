@@ -65,7 +65,7 @@ func (h *handle) disarm(ctx context.Context, run hardware.StepRun) ([]string, er
 
 // takeBack takes back what waits for the next reset: BIOS settings that are pending, jobs, and
 // firmware. What the BMC does not let it take back is the operator's. It waits for what is being
-// written. The BIOS is as it was last read, without its registry; nil: there is none to see.
+// written. The BIOS is as it was last read; nil: there is none to see.
 func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []string, is *biosState, err error) {
 	waiting := h.driver.timing.wait(h.driver.timing.post)
 	defer waiting.stop()
@@ -126,7 +126,7 @@ func (h *handle) leftover(ctx context.Context, now *look) (*leftover, error) {
 	if left, err := h.pendingBIOS(ctx, now); left != nil || err != nil {
 		return left, err
 	}
-	return h.stagedFirmware(ctx, now)
+	return nil, h.noFirmwareWaits(ctx, now)
 }
 
 // pendingBIOS finds BIOS settings that come into force at the next reset. They are taken back by
@@ -136,16 +136,15 @@ func (h *handle) pendingBIOS(ctx context.Context, now *look) (*leftover, error) 
 		return nil, nil
 	}
 	state, err := h.readBIOSAfter(ctx, now.tasks)
-	if err == nil && len(state.pending()) > 0 { // which of them are settings, the registry says
-		err = h.addRegistry(ctx, state)
-	}
-	if r, ok := asRefusal(err); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusForbidden) {
+	switch r, isRefusal := asRefusal(err); {
+	case err == nil:
+		now.bios = state
+	case isRefusal && within(r.Path, string(now.system.Bios)) &&
+		(r.Status == http.StatusNotFound || r.Status == http.StatusForbidden):
 		return nil, nil // no BIOS to see, or no license for it: the steps for it say so
-	}
-	if err != nil {
+	case !isRefusal || state == nil || len(state.pending()) > 0: // which of them are settings, only the registry says
 		return nil, err
 	}
-	now.bios = state
 	pending := state.pending()
 	if len(pending) == 0 {
 		return nil, nil
@@ -165,27 +164,14 @@ func (h *handle) pendingBIOS(ctx context.Context, now *look) (*leftover, error) 
 	return left, nil
 }
 
-// stagedFirmware finds firmware that is staged in another way than by a task. No BMC takes it
-// back.
-func (h *handle) stagedFirmware(ctx context.Context, now *look) (*leftover, error) {
-	if hasStatus(now.noService, http.StatusNotFound) || hasStatus(now.noService, http.StatusForbidden) {
-		return nil, nil
-	}
-	if now.noService != nil {
-		return nil, now.noService
+// noFirmwareWaits refuses firmware that is staged in another way than by a task: no BMC takes it back.
+func (h *handle) noFirmwareWaits(ctx context.Context, now *look) error {
+	if now.service == nil {
+		return nil
 	}
 	all, err := h.inventory(ctx, now.service)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	running, staged, err := h.updates(ctx, now.service, now.tasks, all)
-	switch {
-	case err != nil:
-		return nil, err
-	case running != "":
-		return nil, hardware.Busy("%s: firmware is being written", running)
-	case staged != "":
-		return &leftover{what: "firmware: " + staged, code: device.CodeFirmwareChanged}, nil
-	}
-	return nil, nil
+	return h.nothingStaged(ctx, now.service, now.tasks, all)
 }

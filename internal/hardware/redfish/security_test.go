@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,14 +66,26 @@ func TestPendingBIOSSettingsAreTakenBackBeforeAReset(t *testing.T) {
 
 // F20
 func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
-	s := newStepper(t, redfishsim.Supermicro)
-	s.plantBIOS(true)
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPatch, Kind: redfishsim.Respond, Status: http.StatusMethodNotAllowed,
-		Times: -1})
-	_, err := s.run("security_check", nil)
-	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
-	require.Contains(t, err.Error(), "BootMode")
-
+	for _, tc := range []struct {
+		p      redfishsim.Personality
+		leaves func(*redfishsim.State)
+		way    string // which the BMC refuses
+		names  string
+	}{
+		{redfishsim.Supermicro, tenantSettings, "PATCH *", "BootMode; WorkloadProfile"},
+		{redfishsim.IDRAC, tenantSettings, "POST *ClearPending", "BootMode; WorkloadProfile"},
+		{redfishsim.IDRAC, tenantJob, "DELETE *JID_*", "JID_471269999999"},
+	} {
+		s := newStepper(t, tc.p)
+		s.bmc.Change(tc.leaves)
+		method, path, _ := strings.Cut(tc.way, " ")
+		s.bmc.Inject(redfishsim.Fault{Method: method, Path: path, Kind: redfishsim.Respond, Times: -1,
+			Status: http.StatusMethodNotAllowed})
+		_, err := s.run("security_check", nil)
+		require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%s: %v", tc.way, err)
+		require.ErrorContains(t, err, tc.names)
+		require.Zero(t, s.bmc.State().ResetCount)
+	}
 	for _, p := range []redfishsim.Personality{redfishsim.Supermicro, redfishsim.OpenBMC, redfishsim.ILO} {
 		s := newStepper(t, p)
 		s.stageFirmware()
@@ -81,6 +94,19 @@ func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
 		require.Equal(t, device.CodeFirmwareChanged, code(err), "%s: %v", p, err)
 		require.Equal(t, resets, s.bmc.State().ResetCount)
 	}
+}
+
+// Where the BMC refuses the registry, what differs may be a tenant's setting.
+func TestPendingSettingsAreNotOverlookedWithoutTheRegistry(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro)
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/Registries*", Kind: redfishsim.Respond,
+		Status: http.StatusForbidden, Times: -1})
+	_, err := s.run("security_check", nil)
+	require.NoError(t, err)
+	s.bmc.Change(tenantSettings)
+	_, err = s.run("security_check", nil)
+	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
+	require.Empty(t, s.bmc.Writes())
 }
 
 // stageFirmware leaves firmware of the BIOS for the next reset.

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -168,9 +169,11 @@ func (b *bmc) login(ctx context.Context) error {
 	}
 	b.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	if b.sessions == "" {
-		if err := b.findSessions(ctx); err != nil {
+		root, err := b.readRoot(ctx)
+		if err != nil {
 			return err
 		}
+		b.sessions = cmp.Or(string(root.Links.Sessions), "/redfish/v1/SessionService/Sessions")
 	}
 	if err := b.passFirst(ctx, s); err != nil {
 		return err
@@ -229,24 +232,24 @@ func tableFull(err error) bool {
 	return ok && (r.says("SessionLimitExceeded") || r.says("RAC0218") || r.says("CreateLimitReachedForResource"))
 }
 
-// findSessions reads where sessions are made: iDRAC 8 has them at /redfish/v1/Sessions.
-func (b *bmc) findSessions(ctx context.Context) error {
-	got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: "/redfish/v1/", Timeout: b.driver.timing.login})
-	if err != nil {
-		return err
+// serviceRoot is what a BMC shows to everybody.
+type serviceRoot struct {
+	certificate string
+	UUID        string `bmc:"optional"`
+	Links       struct {
+		Sessions link `bmc:"optional"` // iDRAC 8 has them at /redfish/v1/Sessions
+	} `bmc:"optional"`
+}
+
+const rootPath = "/redfish/v1/"
+
+func (b *bmc) readRoot(ctx context.Context) (root serviceRoot, err error) {
+	got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: rootPath, Timeout: b.driver.timing.login})
+	if err == nil {
+		err = got.decode(&root)
 	}
-	var root struct {
-		Links struct {
-			Sessions link `bmc:"optional"`
-		} `bmc:"optional"`
-	}
-	if err := got.decode(&root); err != nil {
-		return err
-	}
-	if b.sessions = string(root.Links.Sessions); b.sessions == "" {
-		b.sessions = "/redfish/v1/SessionService/Sessions"
-	}
-	return nil
+	root.certificate = got.certificate
+	return root, err
 }
 
 // loginError says why there is no session, without the BMC's words, which may repeat the

@@ -115,7 +115,7 @@ func TestWhereTheSessionTableIsFullTheStepGoesOn(t *testing.T) {
 		places := s.bmc.Config().MaxSessions
 		s.bmc.Change(func(state *redfishsim.State) {
 			for range places {
-				state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "other", User: "other", Used: time.Now()})
+				state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "other", User: "other"})
 			}
 		})
 		note, err := s.run("bios_reset", nil)

@@ -33,13 +33,57 @@ type setupItem struct {
 type reading struct {
 	// is nil where the BMC does not show the item.
 	is map[string]string
-	// ways are requests that bring an entry to what is wanted: each way is tried until the entry is so. A
-	// way is sent request by request.
-	ways func(key string, want map[string]string) [][]request
+	// ways are those of the entries that are there, rest those of another one, such as one that is missing.
+	ways map[string]ways
+	rest func(key string, want map[string]string) [][]request
 	// hidden: the BMC can restore it and does not show it. It is restored in each clean.
 	hidden bool
 	// same: an entry with this value is as good as the wanted one; nil: none is.
 	same func(key, want, is string) bool
+}
+
+// ways are requests that bring an entry to what is wanted, "" for its end: each way is tried until the entry
+// is so. A way is sent request by request.
+type ways func(want string) [][]request
+
+// deleted is the way of an entry that is a resource of its own.
+func deleted(path string) ways {
+	return func(want string) [][]request {
+		if want != "" {
+			return nil
+		}
+		return [][]request{{{Method: http.MethodDelete, Path: path}}}
+	}
+}
+
+// patched is the way of an entry whose value is a property.
+func patched(path string, body func(want string) map[string]any) ways {
+	return func(want string) [][]request {
+		if want == "" {
+			return nil
+		}
+		return [][]request{{patch(path, body(want))}}
+	}
+}
+
+// show: the BMC shows the item, whether it has an entry or not.
+func (r *reading) show() {
+	if r.is == nil {
+		r.is, r.ways = map[string]string{}, map[string]ways{}
+	}
+}
+
+// add adds an entry. Of two with one name the second gets a number.
+func (r *reading) add(key, value string, by ways) {
+	r.show()
+	key = hardware.OneLine(strings.TrimSuffix(key, "/"))
+	for n, plain := 2, key; r.is[key] != ""; n++ {
+		key = fmt.Sprintf("%s (%d)", plain, n)
+	}
+	r.is[key] = hardware.OneLine(value)
+	if by != nil {
+		r.ways[key] = by
+	}
 }
 
 // differs names the entries that are not as they are wanted, in order.
@@ -56,10 +100,13 @@ func (r reading) differs(want map[string]string) []string {
 
 // waysTo are the requests for an entry; nil: there are none.
 func (r reading) waysTo(key string, want map[string]string) [][]request {
-	if r.ways == nil {
-		return nil
+	switch {
+	case r.ways[key] != nil:
+		return r.ways[key](want[key])
+	case r.rest != nil:
+		return r.rest(key, want)
 	}
-	return r.ways(key, want)
+	return nil
 }
 
 // describe names differences for an operator.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,30 +36,6 @@ func enabled(is *bool) string {
 	return "enabled"
 }
 
-// entries collects the entries of an item, and where each is. Of two with one name the second gets a number.
-type entries struct {
-	is map[string]string
-	at map[string]string
-}
-
-func newEntries() entries { return entries{map[string]string{}, map[string]string{}} }
-
-func (e entries) add(key, value, at string) {
-	key = hardware.OneLine(strings.TrimSuffix(key, "/"))
-	for n, plain := 2, key; e.is[key] != ""; n++ {
-		key = fmt.Sprintf("%s (%d)", plain, n)
-	}
-	e.is[key], e.at[key] = hardware.OneLine(value), at
-}
-
-// delete is the way of entries that are resources of their own.
-func (e entries) delete(key string, want map[string]string) [][]request {
-	if want[key] != "" {
-		return nil
-	}
-	return [][]request{{{Method: http.MethodDelete, Path: e.at[key]}}}
-}
-
 func patch(path string, body map[string]any) request {
 	return request{Method: http.MethodPatch, Path: path, Body: body}
 }
@@ -86,83 +61,72 @@ func (h *handle) eachAccount(ctx context.Context, use func(path string, a *accou
 	})
 }
 
-func (h *handle) readAccounts(ctx context.Context) (reading, error) {
+func (h *handle) readAccounts(ctx context.Context) (all reading, err error) {
 	own, err := h.driver.credentials(h.bmc.secret)
 	if err != nil {
-		return reading{}, err
+		return all, err
 	}
-	isOwn := func(name string) bool { return strings.EqualFold(name, own.Username) }
-	all := newEntries()
+	// The secret's user may have changed since the enrollment.
+	all.same = func(key, want, _ string) bool { return key == own.Username && want == "" }
 	shown, err := h.eachAccount(ctx, func(path string, a *account) {
-		all.add(a.UserName, a.RoleID+", "+enabled(a.Enabled), path)
-	})
-	if err != nil || !shown {
-		return reading{}, err
-	}
-	return reading{
-		is: all.is,
-		ways: func(key string, want map[string]string) [][]request {
-			at := all.at[key]
-			role, state, _ := strings.Cut(want[key], ", ")
+		all.add(a.UserName, a.RoleID+", "+enabled(a.Enabled), func(want string) [][]request {
+			role, state, _ := strings.Cut(want, ", ")
 			switch {
-			case isOwn(key) || at == "":
+			case strings.EqualFold(a.UserName, own.Username):
 				return nil
-			case want[key] != "":
-				return [][]request{{patch(at, map[string]any{"RoleId": role, "Enabled": state == "enabled"})}}
+			case want != "":
+				return [][]request{{patch(path, map[string]any{"RoleId": role, "Enabled": state == "enabled"})}}
 			}
 			return [][]request{
-				{{Method: http.MethodDelete, Path: at}},
+				{{Method: http.MethodDelete, Path: path}},
 				// An iDRAC's slot: all in one request leaves the role behind.
-				{patch(at, map[string]any{"Enabled": false, "RoleId": "None"}), patch(at, map[string]any{"UserName": ""})},
-				{patch(at, map[string]any{"Enabled": false})}, // what cannot be deleted
+				{patch(path, map[string]any{"Enabled": false, "RoleId": "None"}), patch(path, map[string]any{"UserName": ""})},
+				{patch(path, map[string]any{"Enabled": false})}, // what cannot be deleted
 			}
-		},
-		// The secret's user may have changed since the enrollment.
-		same: func(key, want, _ string) bool { return key == own.Username && want == "" },
-	}, nil
+		})
+	})
+	if shown {
+		all.show()
+	}
+	return all, err
 }
 
-func (h *handle) readKeys(ctx context.Context) (reading, error) {
-	type holder struct {
-		name string
-		keys link
-	}
-	var holders []holder
+func (h *handle) readKeys(ctx context.Context) (all reading, err error) {
+	var holders []*account
 	if _, err := h.eachAccount(ctx, func(_ string, a *account) {
 		if a.Keys != "" {
-			holders = append(holders, holder{a.UserName, a.Keys})
+			holders = append(holders, a)
 		}
-	}); err != nil || len(holders) == 0 {
-		return reading{}, err
+	}); err != nil {
+		return all, err
 	}
 	type key struct {
 		Kind string `json:"KeyType" bmc:"optional"`
 		Text string `json:"KeyString"`
 	}
-	all := newEntries()
 	for _, one := range holders {
-		if err := eachMember(ctx, h, one.keys, func(path string, k *key) {
-			all.add(one.name+" "+digest(k.Text), "key "+k.Kind, path)
+		all.show()
+		if err := eachMember(ctx, h, one.Keys, func(path string, k *key) {
+			all.add(one.UserName+" "+digest(k.Text), "key "+k.Kind, deleted(path))
 		}); err != nil {
-			return reading{}, err
+			return all, err
 		}
 	}
-	return reading{is: all.is, ways: all.delete}, nil
+	return all, nil
 }
 
-func (h *handle) readSubscriptions(ctx context.Context) (reading, error) {
+func (h *handle) readSubscriptions(ctx context.Context) (all reading, err error) {
 	var service struct{ Subscriptions link }
 	if err := h.get(ctx, "/redfish/v1/EventService", &service); err != nil || service.Subscriptions == "" {
-		return reading{}, ignoreRefusal(err)
+		return all, ignoreRefusal(err)
 	}
 	type subscription struct {
 		Destination string `bmc:"optional"`
 	}
-	all := newEntries()
-	err := eachMember(ctx, h, service.Subscriptions, func(path string, s *subscription) {
-		all.add(location(s.Destination), "subscribed", path)
+	all.show()
+	return all, eachMember(ctx, h, service.Subscriptions, func(path string, s *subscription) {
+		all.add(location(s.Destination), "subscribed", deleted(path))
 	})
-	return reading{is: all.is, ways: all.delete}, err
 }
 
 // manager is what the driver reads of a Manager.
@@ -202,16 +166,11 @@ func (h *handle) eachManager(ctx context.Context, use func(m *manager) error) er
 	return nil
 }
 
-func (h *handle) readMedia(ctx context.Context) (reading, error) {
+func (h *handle) readMedia(ctx context.Context) (all reading, err error) {
 	s, err := h.known(ctx)
 	if err != nil {
-		return reading{}, err
+		return all, err
 	}
-	collections := []link{s.VirtualMedia} // a newer place
-	err = h.eachManager(ctx, func(m *manager) error {
-		collections = append(collections, m.VirtualMedia)
-		return nil
-	})
 	type media struct {
 		Image    string `bmc:"optional"`
 		Inserted bool   `bmc:"optional"`
@@ -219,125 +178,98 @@ func (h *handle) readMedia(ctx context.Context) (reading, error) {
 			Eject actionTarget `json:"#VirtualMedia.EjectMedia" bmc:"optional"`
 		} `bmc:"optional"`
 	}
-	all, shown, eject := newEntries(), false, map[string]string{}
-	for _, collection := range collections {
-		if err != nil {
-			return reading{}, err
+	all.same = func(_, _, is string) bool { return is == "" } // what was ejected since leads nowhere
+	add := func(path string, m *media) {
+		all.show()
+		if !m.Inserted && m.Image == "" {
+			return
 		}
-		err = eachMember(ctx, h, collection, func(path string, m *media) {
-			shown = true
-			if m.Inserted || m.Image != "" {
-				all.add(path, "inserted "+location(m.Image), path)
-				eject[path] = string(m.Actions.Eject.Target)
-			}
-		})
-	}
-	if err != nil || !shown {
-		return reading{}, err
-	}
-	return reading{
-		is: all.is,
-		ways: func(key string, _ map[string]string) [][]request {
-			ways := [][]request{{patch(all.at[key], map[string]any{"Image": nil, "Inserted": false})}}
-			if target := eject[all.at[key]]; target != "" {
+		all.add(path, "inserted "+location(m.Image), func(string) [][]request {
+			ways := [][]request{{patch(path, map[string]any{"Image": nil, "Inserted": false})}}
+			if target := string(m.Actions.Eject.Target); target != "" {
 				ways = slices.Insert(ways, 0, []request{{Method: http.MethodPost, Path: target}})
 			}
 			return ways
-		},
-		same: func(_, _, is string) bool { return is == "" }, // what was ejected since leads nowhere
-	}, nil
+		})
+	}
+	if err := eachMember(ctx, h, s.VirtualMedia, add); err != nil { // a newer place
+		return all, err
+	}
+	return all, h.eachManager(ctx, func(m *manager) error { return eachMember(ctx, h, m.VirtualMedia, add) })
 }
 
-func (h *handle) readInterfaces(ctx context.Context) (reading, error) {
+func (h *handle) readInterfaces(ctx context.Context) (all reading, err error) {
 	type hostInterface struct {
 		Enabled *bool `json:"InterfaceEnabled"`
 	}
-	all, shown := newEntries(), false
-	err := h.eachManager(ctx, func(m *manager) error {
+	if err := h.eachManager(ctx, func(m *manager) error {
 		return eachMember(ctx, h, m.HostInterfaces, func(path string, i *hostInterface) {
-			shown = true
-			all.add(path, enabled(i.Enabled), path)
+			all.add(path, enabled(i.Enabled), patched(path, func(want string) map[string]any {
+				return map[string]any{"InterfaceEnabled": want == "enabled"}
+			}))
 		})
-	})
-	if err != nil {
-		return reading{}, err
+	}); err != nil {
+		return all, err
 	}
-	own, err := h.readSwitches(ctx, device.SetupInterfaces)
-	if err != nil || !shown && own.is == nil {
-		return reading{}, err
-	}
-	for key, value := range own.is {
-		all.add(key, value, "")
-	}
-	return reading{is: all.is, ways: func(key string, want map[string]string) [][]request {
-		if all.at[key] == "" || want[key] == "" {
-			return own.waysTo(key, want)
-		}
-		return [][]request{{patch(all.at[key], map[string]any{"InterfaceEnabled": want[key] == "enabled"})}}
-	}}, nil
+	return all, h.addSwitches(ctx, &all, device.SetupInterfaces)
 }
 
-func (h *handle) readProtocols(ctx context.Context) (reading, error) {
-	all := newEntries()
-	shown := false
-	err := h.eachManager(ctx, func(m *manager) error {
-		if m.NetworkProtocol == "" {
-			return nil
-		}
-		got, err := h.Get(ctx, string(m.NetworkProtocol))
-		if refusedRead(err) {
-			return nil
-		}
-		body := attributes{}
-		if err == nil {
-			err = got.decode(&body)
-		}
-		if err != nil {
+func (h *handle) readProtocols(ctx context.Context) (all reading, err error) {
+	return all, h.eachManager(ctx, func(m *manager) error {
+		body, err := h.getOwn(ctx, string(m.NetworkProtocol))
+		if err != nil || body == nil {
 			return err
 		}
-		shown = true
+		all.show()
 		for _, name := range body.names() {
 			one, _ := body[name].(map[string]any)
-			if on, is := one["ProtocolEnabled"].(bool); is {
-				value := enabled(&on)
-				if port := valueText(one["Port"]); port != "" {
-					value += ", port " + port
-				}
-				all.add(name, value, string(m.NetworkProtocol))
+			on, is := one["ProtocolEnabled"].(bool)
+			if !is {
+				continue
 			}
+			value, by := enabled(&on), patched(string(m.NetworkProtocol), func(want string) map[string]any {
+				state, port, _ := strings.Cut(want, ", port ")
+				body := map[string]any{"ProtocolEnabled": state == "enabled"}
+				if n, is := whole(port); is {
+					body["Port"] = n
+				}
+				return map[string]any{name: body}
+			})
+			if port := valueText(one["Port"]); port != "" {
+				value += ", port " + port
+			}
+			if name == "HTTPS" { // by which Burnish is here
+				by = nil
+			}
+			all.add(name, value, by)
 		}
 		return nil
 	})
-	if err != nil || !shown {
-		return reading{}, err
+}
+
+// getOwn reads a resource of which any property may matter; nil: the BMC shows none.
+func (h *handle) getOwn(ctx context.Context, path string) (body attributes, err error) {
+	if path == "" {
+		return nil, nil
 	}
-	return reading{is: all.is, ways: func(key string, want map[string]string) [][]request {
-		if all.at[key] == "" || want[key] == "" || key == "HTTPS" { // by which Burnish is here
-			return nil
-		}
-		state, port, _ := strings.Cut(want[key], ", port ")
-		body := map[string]any{"ProtocolEnabled": state == "enabled"}
-		if n, is := whole(port); is {
-			body["Port"] = n
-		}
-		return [][]request{{patch(all.at[key], map[string]any{key: body})}}
-	}}, nil
+	err = h.get(ctx, path, &body)
+	return body, ignoreRefusal(err)
 }
 
 // readSessions reads the sessions of others.
-func (h *handle) readSessions(ctx context.Context) (reading, error) {
+func (h *handle) readSessions(ctx context.Context) (all reading, err error) {
 	collection, own := h.bmc.ownSession()
 	members, err := h.members(ctx, collection)
 	if err != nil {
-		return reading{}, ignoreRefusal(err)
+		return all, ignoreRefusal(err)
 	}
-	all := newEntries()
+	all.show()
 	for _, path := range paths(members) {
 		if !samePath(path, own) {
-			all.add(path, "open", path)
+			all.add(path, "open", deleted(path))
 		}
 	}
-	return reading{is: all.is, ways: all.delete}, nil
+	return all, nil
 }
 
 // readCertificates gives the certificate that the BMC has shown to this step's connection. One that it has made
@@ -358,21 +290,21 @@ func (h *handle) readPasswords(ctx context.Context) (reading, error) {
 	if err != nil || state == nil {
 		return reading{}, err
 	}
-	all := newEntries()
+	is := map[string]string{}
 	for _, name := range state.bios.Attributes.names() {
 		value, entry := state.bios.Attributes[name], state.registry[name]
 		switch {
 		case !strings.Contains(strings.ToLower(name), "password"):
 		case isBool(value) || entry != nil && entry.Type == "Enumeration":
-			all.add(name, valueText(value), "")
+			is[name] = hardware.OneLine(valueText(value))
 		case entry != nil && entry.Type == "Password": // what it shows may be made of the password
-			all.add(name, map[bool]string{true: "set", false: "not set"}[valueText(value) != ""], "")
+			is[name] = map[bool]string{true: "set", false: "not set"}[valueText(value) != ""]
 		}
 	}
-	if len(all.is) == 0 {
+	if len(is) == 0 {
 		return reading{}, nil
 	}
-	return reading{is: all.is}, nil
+	return reading{is: is}, nil
 }
 
 // vendorSwitch is one property of a vendor's own that is part of an item. Sources: the libraries and
@@ -398,34 +330,14 @@ var vendorSwitches = []vendorSwitch{
 		property: []string{"Oem", "Lenovo", "KCSEnabled"}},
 }
 
-// set is the request for a value, in the type that the property has.
-func (s vendorSwitch) set(path, want string, is any) request {
-	var value any = want
-	if isBool(is) {
-		value = strings.EqualFold(want, "true")
-	}
-	for _, name := range slices.Backward(s.property) {
-		value = map[string]any{name: value}
-	}
-	return request{Method: http.MethodPatch, Path: path, Body: value}
-}
-
-// readSwitches reads the vendors' own properties of an item.
-func (h *handle) readSwitches(ctx context.Context, item string) (reading, error) {
-	all, found := newEntries(), map[string]func(want string) request{}
-	err := h.eachManager(ctx, func(m *manager) error {
+// addSwitches reads the vendors' own properties of an item.
+func (h *handle) addSwitches(ctx context.Context, all *reading, item string) error {
+	return h.eachManager(ctx, func(m *manager) error {
 		for _, s := range vendorSwitches {
 			if s.item != item || m.Oem[s.vendor] == nil {
 				continue
 			}
-			got, err := h.Get(ctx, m.path+s.below)
-			if refusedRead(err) {
-				continue
-			}
-			body := attributes{}
-			if err == nil {
-				err = got.decode(&body)
-			}
+			body, err := h.getOwn(ctx, m.path+s.below)
 			if err != nil {
 				return err
 			}
@@ -435,25 +347,24 @@ func (h *handle) readSwitches(ctx context.Context, item string) (reading, error)
 				value = inner[name]
 			}
 			if isScalar(value) {
-				all.add(s.key, valueText(value), got.Path)
-				found[s.key] = func(want string) request { return s.set(got.Path, want, value) }
+				all.add(s.key, valueText(value), patched(m.path+s.below, func(want string) map[string]any {
+					var to any = want
+					if isBool(value) {
+						to = strings.EqualFold(want, "true")
+					}
+					for _, name := range slices.Backward(s.property[1:]) {
+						to = map[string]any{name: to}
+					}
+					return map[string]any{s.property[0]: to}
+				}))
 			}
 		}
 		return nil
 	})
-	if err != nil || len(all.is) == 0 {
-		return reading{}, err
-	}
-	return reading{is: all.is, ways: func(key string, want map[string]string) [][]request {
-		if found[key] == nil || want[key] == "" {
-			return nil
-		}
-		return [][]request{{found[key](want[key])}}
-	}}, nil
 }
 
-func (h *handle) readLockdown(ctx context.Context) (reading, error) {
-	return h.readSwitches(ctx, device.SetupLockdown)
+func (h *handle) readLockdown(ctx context.Context) (all reading, err error) {
+	return all, h.addSwitches(ctx, &all, device.SetupLockdown)
 }
 
 // unlockedAs is the value without a lockdown of a property with this value.

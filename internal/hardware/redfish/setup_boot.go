@@ -25,31 +25,31 @@ const (
 	overrideOff = "Disabled"
 )
 
-func (h *handle) readOverride(ctx context.Context) (reading, error) {
-	s, err := h.readSystem(ctx, h.system)
+func (h *handle) readOverride(ctx context.Context) (all reading, err error) {
+	s, err := h.readSystem(ctx)
 	if err != nil || s.Boot.Override == "" {
-		return reading{}, err
+		return all, err
 	}
 	value := s.Boot.Override
 	if value != overrideOff {
-		value = hardware.OneLine(value + " to " + s.Boot.Target)
+		value += " to " + s.Boot.Target
 	}
-	return reading{is: map[string]string{overrideKey: value}, ways: func(string, map[string]string) [][]request {
-		off := func(body map[string]any) []request {
-			return []request{patch(h.system, map[string]any{"Boot": body})}
-		}
-		return [][]request{off(map[string]any{"BootSourceOverrideEnabled": overrideOff}),
-			off(map[string]any{"BootSourceOverrideTarget": "None"})}
-	}}, nil
+	off := func(property, value string) []request {
+		return []request{patch(h.system, map[string]any{"Boot": map[string]any{property: value}})}
+	}
+	all.add(overrideKey, value, func(string) [][]request {
+		return [][]request{off("BootSourceOverrideEnabled", overrideOff), off("BootSourceOverrideTarget", "None")}
+	})
+	return all, nil
 }
 
 // bootOption is what the driver reads of a BootOption.
 type bootOption struct {
-	path, name string
-	Reference  string `json:"BootOptionReference"`
-	Name       string `json:"DisplayName" bmc:"optional"`
-	Device     string `json:"UefiDevicePath" bmc:"optional"`
-	Enabled    *bool  `json:"BootOptionEnabled" bmc:"optional"`
+	name      string
+	Reference string `json:"BootOptionReference"`
+	Name      string `json:"DisplayName" bmc:"optional"`
+	Device    string `json:"UefiDevicePath" bmc:"optional"`
+	Enabled   *bool  `json:"BootOptionEnabled" bmc:"optional"`
 }
 
 // Entries of boot_order are the options, by what they boot, and the places of the enabled ones. The
@@ -65,25 +65,26 @@ func isOfSystem(key string) bool { return strings.Contains(strings.ToUpper(key),
 
 func place(n int) string { return fmt.Sprintf("%s%02d", placePrefix, n) }
 
-func (h *handle) readBoot(ctx context.Context) (reading, error) {
-	s, err := h.readSystem(ctx, h.system)
+func (h *handle) readBoot(ctx context.Context) (all reading, err error) {
+	s, err := h.readSystem(ctx)
 	if err != nil {
-		return reading{}, err
+		return all, err
 	}
 	var options []*bootOption
-	err = eachMember(ctx, h, s.Boot.Options, func(path string, o *bootOption) {
-		o.path = path
-		options = append(options, o)
-	})
-	if err != nil || len(options) == 0 && len(s.Boot.Order) == 0 {
-		return reading{}, err
-	}
-	all := newEntries()
 	named := map[string]*bootOption{} // by reference
-	for _, o := range options {
+	err = eachMember(ctx, h, s.Boot.Options, func(path string, o *bootOption) {
 		o.name = strings.TrimSpace(o.Name + " " + o.Device)
-		all.add(optionPrefix+o.name, enabled(o.Enabled), o.path)
-		named[o.Reference] = o
+		options, named[o.Reference] = append(options, o), o
+		all.add(optionPrefix+o.name, enabled(o.Enabled), func(want string) [][]request {
+			enable := []request{patch(path, map[string]any{"BootOptionEnabled": want == "enabled"})}
+			if want != "" {
+				return [][]request{enable}
+			}
+			return append(deleted(path)(want), enable)
+		})
+	})
+	if err != nil {
+		return all, err
 	}
 	n := 0
 	for _, reference := range s.Boot.Order {
@@ -94,48 +95,41 @@ func (h *handle) readBoot(ctx context.Context) (reading, error) {
 			continue // it is not booted, or not for long
 		}
 		n++
-		all.add(place(n), name, "")
+		all.add(place(n), name, nil)
 	}
-	order := func(want map[string]string) [][]request {
-		var first, rest []string
-		for n := 1; want[place(n)] != ""; n++ {
-			if i := slices.IndexFunc(options, func(o *bootOption) bool { return o.name == want[place(n)] }); i >= 0 {
-				first = append(first, options[i].Reference)
-			}
-		}
-		for _, reference := range s.Boot.Order {
-			if !slices.Contains(first, reference) {
-				rest = append(rest, reference)
-			}
-		}
-		if len(first) == 0 {
+	all.rest = func(key string, want map[string]string) [][]request {
+		if !strings.HasPrefix(key, placePrefix) {
 			return nil
 		}
-		body := map[string]any{"Boot": map[string]any{"BootOrder": append(first, rest...)}}
-		if slices.Contains(s.Settings.ApplyTimes, "OnReset") {
-			body["@Redfish.SettingsApplyTime"] = onReset
-		}
-		return [][]request{{patch(cmp.Or(string(s.Settings.Object), h.system), body)}}
+		return h.orderAs(s, options, want)
 	}
-	return reading{
-		is: all.is,
-		ways: func(key string, want map[string]string) [][]request {
-			at := all.at[key]
-			switch {
-			case strings.HasPrefix(key, placePrefix):
-				return order(want)
-			case at == "":
-				return nil
-			case want[key] != "":
-				return [][]request{{patch(at, map[string]any{"BootOptionEnabled": want[key] == "enabled"})}}
-			}
-			return [][]request{{{Method: http.MethodDelete, Path: at}},
-				{patch(at, map[string]any{"BootOptionEnabled": false})}}
-		},
-		same: func(key, want, is string) bool {
-			return strings.HasPrefix(key, optionPrefix) && want == "" && is == "disabled"
-		},
-	}, nil
+	all.same = func(key, want, is string) bool {
+		return strings.HasPrefix(key, optionPrefix) && want == "" && is == "disabled"
+	}
+	return all, nil
+}
+
+// orderAs is the way to a boot order: what is wanted comes first, the rest stays behind it.
+func (h *handle) orderAs(s *system, options []*bootOption, want map[string]string) [][]request {
+	var order []string
+	for n := 1; want[place(n)] != ""; n++ {
+		if i := slices.IndexFunc(options, func(o *bootOption) bool { return o.name == want[place(n)] }); i >= 0 {
+			order = append(order, options[i].Reference)
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	for _, reference := range s.Boot.Order {
+		if !slices.Contains(order, reference) {
+			order = append(order, reference)
+		}
+	}
+	body := map[string]any{"Boot": map[string]any{"BootOrder": order}}
+	if slices.Contains(s.Settings.ApplyTimes, "OnReset") {
+		body["@Redfish.SettingsApplyTime"] = onReset
+	}
+	return [][]request{{patch(cmp.Or(string(s.Settings.Object), h.system), body)}}
 }
 
 // secureBoot is what the driver reads of a SecureBoot.
@@ -152,20 +146,20 @@ type secureBoot struct {
 }
 
 // getSecureBoot reads it; nil: the BMC shows none.
-func (h *handle) getSecureBoot(ctx context.Context) (*system, *secureBoot, error) {
+func (h *handle) getSecureBoot(ctx context.Context) (path string, is *secureBoot, err error) {
 	s, err := h.known(ctx)
 	if err != nil || s.SecureBoot == "" {
-		return s, nil, err
+		return "", nil, err
 	}
-	is := &secureBoot{}
+	is = &secureBoot{}
 	if err := h.get(ctx, string(s.SecureBoot), is); err != nil {
-		return s, nil, ignoreRefusal(err)
+		return "", nil, ignoreRefusal(err)
 	}
-	return s, is, nil
+	return string(s.SecureBoot), is, nil
 }
 
-// resetKeys is the way to the vendor's own keys; nil: the BMC has none.
-func (s *secureBoot) resetKeys() [][]request {
+// resetKeys is the way to the vendor's own keys, which brings all entries back; nil: the BMC has none.
+func (s *secureBoot) resetKeys(string, map[string]string) [][]request {
 	const toDefault = "ResetAllKeysToDefault"
 	reset := s.Actions.ResetKeys
 	if reset.Target == "" || len(reset.Allowed) > 0 && !slices.Contains(reset.Allowed, toDefault) {
@@ -180,37 +174,34 @@ const secureBootOn, secureBootMode = "enabled", "mode"
 // hiddenKey is the one entry of what is not shown.
 const hiddenKey = "all"
 
-func (h *handle) readSecureBoot(ctx context.Context) (reading, error) {
-	s, is, err := h.getSecureBoot(ctx)
+func (h *handle) readSecureBoot(ctx context.Context) (all reading, err error) {
+	path, is, err := h.getSecureBoot(ctx)
 	if err != nil || is == nil || is.Enabled == nil {
-		return reading{}, err
+		return all, err
 	}
-	all := newEntries()
-	all.add(secureBootOn, valueText(*is.Enabled), string(s.SecureBoot))
+	all.add(secureBootOn, valueText(*is.Enabled), patched(path, func(want string) map[string]any {
+		return map[string]any{"SecureBootEnable": want == "true"}
+	}))
 	if is.Mode != "" {
-		all.add(secureBootMode, is.Mode, "")
+		all.add(secureBootMode, is.Mode, nil)
 	}
-	return reading{is: all.is, ways: func(key string, want map[string]string) [][]request {
-		if key != secureBootOn { // without a platform key it is SetupMode
-			return is.resetKeys()
-		}
-		return [][]request{{patch(all.at[key], map[string]any{"SecureBootEnable": want[key] == "true"})}}
-	}}, nil
+	all.rest = is.resetKeys // without a platform key it is SetupMode
+	return all, nil
 }
 
 // readSecureBootKeys reads the databases that are in force, each with the digests of its certificates and
 // signatures.
-func (h *handle) readSecureBootKeys(ctx context.Context) (reading, error) {
+func (h *handle) readSecureBootKeys(ctx context.Context) (all reading, err error) {
 	_, is, err := h.getSecureBoot(ctx)
 	if err != nil || is == nil {
-		return reading{}, err
+		return all, err
 	}
-	reset := func(string, map[string]string) [][]request { return is.resetKeys() }
+	all.rest = is.resetKeys
 	if is.Databases == "" {
-		if is.resetKeys() == nil {
-			return reading{}, nil
+		if all.hidden = is.resetKeys("", nil) != nil; all.hidden {
+			all.add(hiddenKey, "not shown", nil)
 		}
-		return reading{is: map[string]string{hiddenKey: "not shown"}, ways: reset, hidden: true}, nil
+		return all, nil
 	}
 	type database struct {
 		ID           string `json:"Id"`
@@ -226,42 +217,39 @@ func (h *handle) readSecureBootKeys(ctx context.Context) (reading, error) {
 		if !strings.HasSuffix(d.ID, "Default") {
 			databases = append(databases, d)
 		}
-	}); err != nil || len(databases) == 0 {
-		return reading{}, err
+	}); err != nil {
+		return all, err
 	}
-	shown := map[string]string{}
 	for _, d := range databases {
 		digests := []string{"of"}
 		for _, in := range []link{d.Certificates, d.Signatures} {
 			if err := eachMember(ctx, h, in, func(_ string, c *content) {
 				digests = append(digests, digest(strings.TrimSpace(c.Certificate+c.Signature)))
 			}); err != nil {
-				return reading{}, err
+				return all, err
 			}
 		}
 		slices.Sort(digests[1:])
-		shown[d.ID] = strings.Join(digests, " ")
+		all.add(d.ID, strings.Join(digests, " "), nil)
 	}
-	return reading{
-		is: shown, ways: reset,
-		// Updates of firmware add revocations.
-		same: func(key, want, is string) bool {
-			has := strings.Fields(is)
-			return key == "dbx" && want != "" && !slices.ContainsFunc(strings.Fields(want), func(one string) bool {
-				return !slices.Contains(has, one)
-			})
-		},
-	}, nil
+	// Updates of firmware add revocations.
+	all.same = func(key, want, is string) bool {
+		has := strings.Fields(is)
+		return key == "dbx" && want != "" && !slices.ContainsFunc(strings.Fields(want), func(one string) bool {
+			return !slices.Contains(has, one)
+		})
+	}
+	return all, nil
 }
 
-func (h *handle) readTPM(ctx context.Context) (reading, error) {
-	s, err := h.readSystem(ctx, h.system)
+func (h *handle) readTPM(ctx context.Context) (all reading, err error) {
+	s, err := h.readSystem(ctx)
 	if err != nil || len(s.TPMs) == 0 {
-		return reading{}, err
+		return all, err
 	}
-	all := newEntries()
+	all.is = map[string]string{}
 	for n, tpm := range s.TPMs {
-		all.add(fmt.Sprint(n+1), tpm.Kind+", "+tpm.Status.State, "")
+		all.is[fmt.Sprint(n+1)] = hardware.OneLine(tpm.Kind + ", " + tpm.Status.State)
 	}
-	return reading{is: all.is}, nil
+	return all, nil
 }

@@ -106,7 +106,7 @@ func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
 	}
 	h, err := s.driver.connect(s.target)
 	require.NoError(t, err)
-	system, err := h.readSystem(t.Context(), h.system)
+	system, err := h.readSystem(t.Context())
 	require.NoError(t, err)
 	s.enrolled, err = h.identify(t.Context(), system)
 	require.NoError(t, err)

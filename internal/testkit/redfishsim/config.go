@@ -93,7 +93,6 @@ type Config struct {
 	// Sessions.
 	SessionsPath         string
 	MaxSessions          int
-	SessionIdle          time.Duration
 	LoginWithoutLocation bool
 	SessionsSurvive      bool // a restart of the BMC that is no update
 
@@ -134,13 +133,11 @@ type Config struct {
 	EraseStaged bool // scheduled until the next reset
 
 	// Firmware.
-	MultipartPath, PushPath string
-	NeedsStartUpdate        bool
-	PushStores              bool // an image pushed to PushPath is kept for SimpleUpdate, under its Location
-	OperationApplyTimes     []string
-	UpdateForm              Form
-	BIOSStaged              bool // until the next reset
-	SelfReset               bool // the BMC resets the server without being asked
+	MultipartPath       string
+	OperationApplyTimes []string
+	UpdateForm          Form
+	BIOSStaged          bool // until the next reset
+	SelfReset           bool // the BMC resets the server without being asked
 
 	// Power.
 	ResetTypes     []string
@@ -162,8 +159,7 @@ func defaults(p Personality) Config {
 			Forget: 300 * time.Millisecond,
 		},
 		SystemID: "1", ChassisID: "1", BIOSSettings: "Settings",
-		SessionsPath: "/redfish/v1/SessionService/Sessions", MaxSessions: 16,
-		SessionIdle: 30 * time.Minute, TaskForm: Both,
+		SessionsPath: "/redfish/v1/SessionService/Sessions", MaxSessions: 16, TaskForm: Both,
 		Endings:         map[string]Ending{},
 		ResetBIOSStatus: 200, EraseForm: Both, UpdateForm: Both,
 		ResetTypes: []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi",
@@ -180,8 +176,8 @@ func defaults(p Personality) Config {
 		c.JobIDs = true
 		c.Defaults = []string{"ResetAll", keepsUsers, keepsNetwork}
 		c.Delays.Defaults = 5 * time.Millisecond
-		c.MultipartPath, c.PushPath = updateService+"/MultipartUpload", inventory
-		c.PushStores, c.OperationApplyTimes, c.BIOSStaged = true, []string{"Immediate", "OnReset"}, true
+		c.MultipartPath, c.BIOSStaged = updateService+"/MultipartUpload", true
+		c.OperationApplyTimes = []string{"Immediate", "OnReset"}
 	case ILO:
 		c.TrailingSlash = true
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
@@ -190,7 +186,7 @@ func defaults(p Personality) Config {
 		c.PowerConflict = 400
 	case Supermicro:
 		c.BIOSSettings = "SD"
-		c.MultipartPath, c.NeedsStartUpdate = updateService+"/upload", true
+		c.MultipartPath = updateService + "/upload"
 		c.OperationApplyTimes = []string{"Immediate", "OnStartUpdateRequest"}
 		c.WeakETags = true
 		c.ClockSkew = -97 * time.Minute
@@ -200,7 +196,7 @@ func defaults(p Personality) Config {
 		c.TaskForm, c.EraseForm, c.UpdateForm = MonitorBoth, MonitorBoth, MonitorBoth
 		c.NoRegistry = true
 		c.ResetBIOSStatus = 204
-		c.MultipartPath, c.PushPath = updateService+"/update-multipart", updateService+"/update"
+		c.MultipartPath = updateService + "/update-multipart"
 		c.OperationApplyTimes = []string{"OnReset", "Immediate"}
 		c.ResetTypes = append(c.ResetTypes, "ForceOn")
 		c.RestartKeepsOn = false

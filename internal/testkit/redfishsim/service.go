@@ -140,7 +140,7 @@ func (m *Machine) tree(at time.Time, path string) *tree {
 	part(t.addStorage, m.system("/Storage"), m.chassis("/Drives"))
 	part(t.addChassis, root+"/Chassis", root+"/Managers")
 	part(t.addTasks, root+"/TaskService", m.manager("/Jobs"))
-	part(t.addUpdates, updateService, m.Conf.MultipartPath, m.Conf.PushPath)
+	part(t.addUpdates, updateService, m.Conf.MultipartPath)
 	return t
 }
 

@@ -2,26 +2,14 @@ package redfishsim
 
 import (
 	"crypto/rand"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // TokenPrefix begins the token of every session: who looks for it finds them all.
 const TokenPrefix = "simulated-token-"
-
-// expire drops the sessions that were idle for too long.
-func (m *Machine) expire(at time.Time) {
-	m.Data.Sessions = slices.DeleteFunc(m.Data.Sessions, func(s *Session) bool {
-		if s.Used.IsZero() {
-			s.Used = at // the clock of the idle time starts again
-		}
-		return m.Conf.SessionIdle != 0 && at.Sub(s.Used) > m.Conf.SessionIdle
-	})
-}
 
 // session is that of a request; nil: none.
 func (m *Machine) session(r *http.Request) *Session {
@@ -46,7 +34,6 @@ func (m *Machine) sign(r *http.Request, entry *Request) {
 
 // authenticate is false for a request that has neither a session nor the password.
 func (m *Machine) authenticate(c *call) bool {
-	m.expire(c.At)
 	if !m.mayLogin() {
 		return false
 	}
@@ -54,22 +41,18 @@ func (m *Machine) authenticate(c *call) bool {
 		user, password, has := c.BasicAuth()
 		return has && user == m.Conf.Username && password == m.password()
 	}
-	s := m.session(c.Request)
-	if s != nil {
-		s.Used = c.At
-	}
-	return s != nil
+	return m.session(c.Request) != nil
 }
 
 func (t *tree) addSessions() {
 	path := t.Conf.SessionsPath
 	t.add("SessionService.v1_1_6.SessionService", root+"/SessionService", "Session Service", doc{
-		"ServiceEnabled": true, "SessionTimeout": int(t.Conf.SessionIdle.Seconds()), "Sessions": t.link(path),
+		"ServiceEnabled": true, "SessionTimeout": 1800, "Sessions": t.link(path),
 	})
 	t.list("Session", path)
 	t.post(path, t.login)
 	for _, s := range t.Data.Sessions {
-		t.member("Session.v1_3_0.Session", path, s.ID, "User Session", t.sessionBody(s))
+		t.member("Session.v1_3_0.Session", path, s.ID, "User Session", doc{"UserName": s.User})
 		t.do("DELETE", path+"/"+s.ID, func(*call) answer {
 			t.Data.Sessions = slices.DeleteFunc(t.Data.Sessions, func(one *Session) bool { return one == s })
 			if t.is(OpenBMC) {
@@ -78,23 +61,6 @@ func (t *tree) addSessions() {
 			return success()
 		})
 	}
-}
-
-// sessionBody says as much of a session as the BMC does.
-func (m *Machine) sessionBody(s *Session) doc {
-	body := doc{"UserName": s.User, "Description": "User Session"}
-	created := s.Created.Add(m.Conf.ClockSkew).UTC().Format(time.RFC3339)
-	if m.is(ILO) {
-		body["Oem"] = doc{"Hpe": doc{"@odata.type": "#HpeiLOSession.v2_1_0.HpeiLOSession", "UserTag": "REST",
-			"LoginTime": created, "UserIP": s.Origin}}
-	}
-	if m.is(IDRAC, OpenBMC) {
-		body["ClientOriginIPAddress"] = s.Origin
-	}
-	if m.is(IDRAC) {
-		body["CreatedTime"] = created
-	}
-	return body
 }
 
 func (m *Machine) login(c *call) answer {
@@ -114,10 +80,7 @@ func (m *Machine) login(c *call) answer {
 	s.NextSession++
 	s.WrongPasswords = 0
 	one := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: m.Conf.Username,
-		Created: c.At, Used: c.At, First: s.FirstPassword}
-	if host, _, err := net.SplitHostPort(c.RemoteAddr); err == nil {
-		one.Origin = host
-	}
+		First: s.FirstPassword}
 	s.Sessions = append(s.Sessions, one)
 	a := answer{Status: http.StatusCreated, Header: map[string]string{"X-Auth-Token": one.Token}}
 	path := m.Conf.SessionsPath + "/" + one.ID
@@ -166,11 +129,8 @@ func (m *Machine) passwordChange() doc {
 // OpenSessions are the IDs of the sessions that are open.
 func (m *Machine) OpenSessions() []string {
 	ids := []string{}
-	m.Do(func(now time.Time) {
-		m.expire(now)
-		for _, session := range m.Data.Sessions {
-			ids = append(ids, session.ID)
-		}
-	})
+	for _, session := range m.State().Sessions {
+		ids = append(ids, session.ID)
+	}
 	return ids
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Setup is what a tenant who is root on the server can change through the host interface, besides the
@@ -165,7 +164,7 @@ func (s *State) Plant(p Personality) {
 	}
 	one.KCS = map[string]string{"Callback": "Administrator", "false": "true"}[one.KCS]
 	one.Override, one.OverrideTarget = "Continuous", "Cd"
-	s.Sessions = append(s.Sessions, &Session{ID: Tenant, Token: TokenPrefix + Tenant, User: Tenant, Created: time.Now()})
+	s.Sessions = append(s.Sessions, &Session{ID: Tenant, Token: TokenPrefix + Tenant, User: Tenant})
 	if p == OpenBMC {
 		return
 	}

@@ -49,7 +49,6 @@ type State struct {
 	NextTask    int
 	Sessions    []*Session
 	NextSession int
-	PushTargets []string
 
 	Commits  []Commit
 	BMCReset time.Time // when the last one was
@@ -90,10 +89,9 @@ type Component struct {
 	Stays    bool   // updates succeed and change nothing
 }
 
-// Upload is an image that waits for StartUpdate.
+// Upload is an image that a tenant has left to wait for StartUpdate.
 type Upload struct {
 	Component, Version string
-	Targets            []string
 	Digest             string
 }
 
@@ -168,10 +166,7 @@ type Message struct {
 // Session is an open session.
 type Session struct {
 	ID, Token, User string
-	Origin          string // the client's address
-	First           bool   // it was made with the first password, and may change that only
-	Created         time.Time
-	Used            time.Time `json:"-"` // in memory only
+	First           bool // it was made with the first password, and may change that only
 }
 
 // Commit is one time that firmware was written, or staged to be written.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -25,16 +24,13 @@ func (t *tree) addUpdates() {
 	service := t.add("UpdateService.v1_8_0.UpdateService", updateService, "Update Service",
 		doc{"ServiceEnabled": true, "FirmwareInventory": t.link(inventory), "Actions": actions})
 	service.tagged = true
-	t.do("PATCH", updateService, t.patchUpdateService)
 	if !t.is(OpenBMC) {
 		path := updateService + "/Actions/UpdateService.SimpleUpdate"
 		actions["#UpdateService.SimpleUpdate"] = t.action(path, "TransferProtocol", []string{"HTTP", "HTTPS"})
 		t.post(path, t.updating(t.simpleUpdate))
 	}
-	if c.NeedsStartUpdate {
-		path := updateService + "/Actions/UpdateService.StartUpdate"
-		actions["#UpdateService.StartUpdate"] = t.action(path)
-		t.post(path, t.updating(t.startUpdate))
+	if t.is(Supermicro) { // for an image that is kept until then
+		actions["#UpdateService.StartUpdate"] = t.action(updateService + "/Actions/UpdateService.StartUpdate")
 	}
 	if c.MultipartPath != "" {
 		service.doc["MultipartHttpPushUri"] = t.uri(c.MultipartPath)
@@ -44,16 +40,6 @@ func (t *tree) addUpdates() {
 			}
 		}
 		t.post(c.MultipartPath, t.updating(t.multipartPush))
-	}
-	if c.PushPath != "" {
-		service.doc["HttpPushUri"] = t.uri(c.PushPath)
-		push := t.updating(t.push)
-		if c.PushStores { // an iDRAC only keeps it
-			push = t.keep
-		} else {
-			service.doc["HttpPushUriTargets"], service.doc["HttpPushUriTargetsBusy"] = t.Data.PushTargets, false
-		}
-		t.post(c.PushPath, push)
 	}
 	if t.is(ILO) {
 		t.addQueue(service)
@@ -89,15 +75,6 @@ func (t *tree) addQueue(service *resource) {
 	}}
 }
 
-func (m *Machine) patchUpdateService(c *call) answer {
-	if _, given := c.JSON["HttpPushUriTargets"].([]any); !given || m.Conf.PushStores {
-		return failure(400, "Base.1.8.PropertyUnknown", "No property that was given can be changed.")
-	}
-	m.Data.PushTargets = texts(c.JSON["HttpPushUriTargets"])
-	c.Entry.Changed = true
-	return answer{Status: 204}
-}
-
 func texts(value any) []string {
 	var all []string
 	list, _ := value.([]any)
@@ -121,43 +98,21 @@ func (m *Machine) updating(do handler) handler {
 type wish struct {
 	targets   []string
 	immediate bool // the BMC resets the server for it
-	now       bool // without StartUpdate
 	onReset   bool
 }
 
 func (m *Machine) wishOf(body doc) (wish, *answer) {
-	w := wish{targets: texts(body["Targets"])}
 	at, asked := when(body, "@Redfish.OperationApplyTime")
 	allowed := m.Conf.OperationApplyTimes
 	if len(allowed) == 0 {
-		allowed = []string{"OnReset", "OnStartUpdateRequest", "Immediate"}
+		allowed = []string{"OnReset", "Immediate"}
 	}
 	if asked && !slices.Contains(allowed, at) {
 		a := notInList("the values of @Redfish.OperationApplyTime", at)
-		return w, &a
+		return wish{}, &a
 	}
-	w.onReset, w.now = at == "OnReset", at == "Immediate"
-	w.immediate = w.now && m.is(IDRAC)
-	return w, nil
-}
-
-// push takes an image as the body of the request.
-func (m *Machine) push(c *call) answer { return m.pushed(c, wish{targets: m.Data.PushTargets}, c.Raw) }
-
-// keep stores an image under the name that the inventory then has.
-func (m *Machine) keep(c *call) answer {
-	component, version, good := read(c.Raw)
-	if !good || m.Data.component(component, "") == nil {
-		return failure(400, "IDRAC.2.8.RED007", "Unable to verify Update Package signature.")
-	}
-	m.Data.Upload = &Upload{Component: component, Version: version, Digest: Digest(c.Raw)}
-	c.Entry.Changed = true
-	for _, one := range m.installed() {
-		if strings.HasPrefix(one.id, "Available-") {
-			return answer{Status: http.StatusCreated, Header: map[string]string{"Location": m.uri(inventory + "/" + one.id)}}
-		}
-	}
-	return failure(500, "Base.1.8.InternalError", "The image was not kept.")
+	return wish{targets: texts(body["Targets"]), onReset: at == "OnReset",
+		immediate: at == "Immediate" && m.is(IDRAC)}, nil
 }
 
 // multipartPush takes an image with its parameters.
@@ -170,7 +125,12 @@ func (m *Machine) multipartPush(c *call) answer {
 	if refused != nil {
 		return *refused
 	}
-	return m.pushed(c, w, image)
+	component, version, good := read(image)
+	works, refused := m.works(Upload{Component: component, Version: version, Digest: Digest(image)}, w, good)
+	if refused != nil {
+		return *refused
+	}
+	return m.begin(c, works)
 }
 
 func parts(c *call) (parameters doc, image []byte, err error) {
@@ -184,28 +144,6 @@ func parts(c *call) (parameters doc, image []byte, err error) {
 		err = json.Unmarshal([]byte(request.FormValue("UpdateParameters")), &parameters)
 	}
 	return parameters, image, err
-}
-
-func (m *Machine) pushed(c *call, w wish, image []byte) answer {
-	component, version, good := read(image)
-	upload := Upload{Component: component, Version: version, Digest: Digest(image), Targets: w.targets}
-	if !m.Conf.NeedsStartUpdate || w.now {
-		return m.install(c, upload, w, good)
-	}
-	if _, refused := m.targeted(component, w.targets); refused != nil {
-		return *refused
-	}
-	m.Data.PushTargets = w.targets
-	return m.begin(c, []*Work{{Stage: stageUpload, Component: component, Version: version, Digest: upload.Digest}})
-}
-
-// install begins to write an image.
-func (m *Machine) install(c *call, image Upload, w wish, good bool) answer {
-	works, refused := m.works(image, w, good)
-	if refused != nil {
-		return *refused
-	}
-	return m.begin(c, works)
 }
 
 // works is one work for each component that an image is for. Where it is for none, one
@@ -246,16 +184,6 @@ func (m *Machine) start(w *Work, at time.Time) {
 	m.Data.Work = append(m.Data.Work, w)
 }
 
-// startUpdate writes what was uploaded before.
-func (m *Machine) startUpdate(c *call) answer {
-	upload := m.Data.Upload
-	if upload == nil {
-		return failure(400, "SMC.1.0.OemUpdateFileNotFound", "No firmware file was uploaded.")
-	}
-	m.Data.Upload = nil
-	return m.install(c, *upload, wish{targets: upload.Targets}, true)
-}
-
 // simpleUpdate has the BMC fetch the image itself.
 func (m *Machine) simpleUpdate(c *call) answer {
 	uri := c.Text("ImageURI")
@@ -268,10 +196,6 @@ func (m *Machine) simpleUpdate(c *call) answer {
 	}
 	if refused != nil {
 		return *refused
-	}
-	if kept := m.Data.Upload; m.Conf.PushStores && kept != nil && strings.Contains(uri, inventory+"/Available-") {
-		m.Data.Upload = nil
-		return m.install(c, *kept, w, true)
 	}
 	work := &Work{Stage: stageDownload}
 	a := m.begin(c, []*Work{work})
