@@ -41,6 +41,8 @@ type update struct {
 	SHA256 string      `json:"sha256,omitempty"`
 	// Way is how the image was given.
 	Way string `json:"way,omitempty"`
+	// Starting: the request is the StartUpdate after an upload.
+	Starting bool `json:"starting,omitempty"`
 	// Tasked: the BMC has named a task. One that has not shows only the new version, in the end.
 	Tasked bool `json:"tasked,omitempty"`
 	// Resets counts those that the update was given.
@@ -312,12 +314,15 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 	}
 	quiet, t := time.Since(u.quiet), u.h.driver.timing
 	hpe := service.Oem.Hpe
+	uploaded := service.Actions.StartUpdate.Target != "" && !u.Starting && u.Way == wayPushed
 	switch {
 	case hpe != nil && hpe.State == "Error" && u.Phase == updateAccepted:
 		return false, hardware.Refused(device.CodeStepFailed,
 			"see the BMC's own log, correct the cause, then clean the server",
 			"%s: the update service has ended it with an error", u.doing)
-	case waits, staged:
+	case uploaded && (staged && !waits || u.Phase == updateDone):
+		return true, u.startUpload(ctx, service)
+	case waits, staged && !u.Starting:
 		return true, u.reset(ctx)
 	case quiet <= t.settle, u.Phase == updateAccepted && !u.Tasked && hpe == nil && quiet <= t.stall:
 		return false, u.progress("waits until the BMC shows the new version")

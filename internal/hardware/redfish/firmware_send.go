@@ -14,20 +14,18 @@ import (
 // uploadTime is how long the transfer of an image may take.
 const uploadTime = 30 * time.Minute
 
-// applyTime is the parameter that says when an update is to be applied.
-const applyTime = "@Redfish.OperationApplyTime"
-
 // target names the component for the BMC. Without a target a BMC updates every system that
 // the image fits.
 func (u *update) target(service *updateService, now *software) string {
-	// Where uploads may be started by an action, inventory entries are no targets.
+	// Where uploads are started by an action, inventory entries are no targets.
 	if service.Actions.StartUpdate.Target != "" && len(now.RelatedItem) > 0 {
 		return string(now.RelatedItem[0])
 	}
 	return now.path
 }
 
-// applyTime is when the update is to be applied: at our own reset, where the BMC has the choice. "": it has none.
+// applyTime is when the update is to be applied: at our own reset, where the BMC has the
+// choice. "": it has none.
 func (u *update) applyTime(lists ...applyTimes) string {
 	var values []string
 	for _, l := range lists {
@@ -37,7 +35,7 @@ func (u *update) applyTime(lists ...applyTimes) string {
 	if u.bmc {
 		wanted = []string{"Immediate"}
 	}
-	for _, want := range wanted {
+	for _, want := range append([]string{"OnStartUpdateRequest"}, wanted...) {
 		if slices.Contains(values, want) {
 			return want
 		}
@@ -50,11 +48,10 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 	parameters := map[string]any{"Targets": []string{u.target(service, now)}}
 	if at := u.applyTime(service.MultipartTimes, service.ServiceTimes, service.OperationApplyTimes,
 		service.Actions.SimpleUpdate.ApplyTimes); at != "" {
-		parameters[applyTime] = at
+		parameters["@Redfish.OperationApplyTime"] = at
 	}
 	multipart, simple := string(service.MultipartHTTPPushURI), string(service.Actions.SimpleUpdate.Target)
 	switch {
-	case service.Actions.StartUpdate.Target != "" && parameters[applyTime] == nil: // it would only keep the image
 	case multipart != "":
 		body, err := image.multipart(parameters, filepath.Base(u.image.Path))
 		if err != nil {
@@ -67,16 +64,17 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 	}
 	return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware with the vendor's tool, or take the "+
 		"component out of the firmware policy",
-		"the BMC takes no image for a named target that it then applies: it has neither MultipartHttpPushUri, "+
-			"without a StartUpdate after it, nor SimpleUpdate")
+		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri nor SimpleUpdate")
 }
 
-// give sends a request that gives the BMC the image. That it is sent is journaled before, and whatever comes of
-// it, it is not sent again in this clean, but where the BMC has refused it, or has not got the whole of it.
+// give sends a request that gives the BMC the image, or begins what was uploaded. That it is sent is
+// journaled before, and whatever comes of it, it is not sent again in this clean, but where the BMC has
+// refused it, or has not got the whole of it.
 func (u *update) give(ctx context.Context, r request) error {
 	if err := u.progress("sends the image"); err != nil {
 		return err
 	}
+	before := u.Phase
 	r.Intent = func() error {
 		u.Phase, u.work.Target = updateSent, r.Path
 		return u.save()
@@ -95,7 +93,7 @@ func (u *update) give(ctx context.Context, r request) error {
 		u.Task, u.Start = "", ""
 		return u.save() // it may have been carried out: what follows finds out
 	}
-	u.Phase = ""
+	u.Phase, u.Starting = before, false
 	if saved := u.save(); saved != nil {
 		return saved
 	}
@@ -108,4 +106,10 @@ func (u *update) give(ctx context.Context, r request) error {
 		return unreachable(err)
 	}
 	return err
+}
+
+// startUpload begins what was uploaded, where the BMC does not do so by itself.
+func (u *update) startUpload(ctx context.Context, service *updateService) error {
+	u.Starting, u.quiet = true, time.Time{}
+	return u.give(ctx, request{Method: http.MethodPost, Path: string(service.Actions.StartUpdate.Target)})
 }

@@ -207,8 +207,9 @@ func TestAnImageIsNotServedAgainAfterACrash(t *testing.T) {
 	s.requireNoHarm()
 }
 
-// An image is sent once in a clean: where the worker was killed, or the BMC has restarted before it acted, the
-// operator is called, whose clean sends it. The task of an earlier update is not taken for its own.
+// An image, or the start of one that was uploaded, is sent once in a clean: where the worker was killed, or the BMC
+// has restarted before it acted, the operator is called, whose clean sends it. The task of an earlier update is not
+// taken for its own.
 func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		for _, kind := range []redfishsim.FaultKind{redfishsim.HangBefore, redfishsim.RestartBefore, redfishsim.CutBefore} {
@@ -217,7 +218,10 @@ func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
 				policy(t, "BIOS", redfishsim.Image("BIOS", "9.9.8"), "9.9.8", s.component("BIOS").Version))
 			require.NoError(t, err)
 			s.newClean()
-			path := s.bmc.Config().MultipartPath
+			path, starts := s.bmc.Config().MultipartPath, p == redfishsim.Supermicro && kind != redfishsim.RestartBefore
+			if starts {
+				path = "/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate"
+			}
 			fault := redfishsim.Fault{Method: http.MethodPost, Path: path + "*", Kind: kind}
 			if kind == redfishsim.HangBefore {
 				fault.Then = s.kill
@@ -232,6 +236,10 @@ func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
 			require.Equal(t, before+1, s.posts(path))
 			s.requireNoHarm()
 			s.newClean()
+			s.bmc.ClearFaults()
+			if starts { // its upload is staged, and nobody's
+				s.bmc.Change(func(state *redfishsim.State) { state.Upload = nil })
+			}
 			_, err = s.toTheEnd("firmware_reflash", args)
 			require.NoError(t, err)
 			require.Len(t, s.bmc.Commits("BIOS"), 2)

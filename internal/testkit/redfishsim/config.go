@@ -134,6 +134,7 @@ type Config struct {
 
 	// Firmware.
 	MultipartPath       string
+	NeedsStartUpdate    bool
 	OperationApplyTimes []string
 	UpdateForm          Form
 	BIOSStaged          bool // until the next reset
@@ -186,7 +187,7 @@ func defaults(p Personality) Config {
 		c.PowerConflict = 400
 	case Supermicro:
 		c.BIOSSettings = "SD"
-		c.MultipartPath = updateService + "/upload"
+		c.MultipartPath, c.NeedsStartUpdate = updateService+"/upload", true
 		c.OperationApplyTimes = []string{"Immediate", "OnStartUpdateRequest"}
 		c.WeakETags = true
 		c.ClockSkew = -97 * time.Minute

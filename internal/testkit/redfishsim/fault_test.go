@@ -37,6 +37,7 @@ func TestRestartsHitBeforeAndAfter(t *testing.T) {
 // What must never happen is named.
 func TestViolationsAreSeen(t *testing.T) {
 	bmc := redfishsim.Start(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.NeedsStartUpdate = false
 		c.Delays.Write = time.Hour
 	})
 	c := login(t, bmc)

@@ -13,7 +13,8 @@ import (
 const (
 	stageDownload = "download" // the BMC fetches the image
 	stageVerify   = "verify"
-	stageWrite    = "write" // a power change now bricks the server
+	stageUpload   = "upload" // verified, and then left for StartUpdate
+	stageWrite    = "write"  // a power change now bricks the server
 )
 
 const (
@@ -172,6 +173,9 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 		return
 	}
 	switch w.Stage {
+	case stageUpload:
+		m.Data.Upload = &Upload{Component: w.Component, Version: w.Version, Digest: w.Digest, Targets: m.Data.PushTargets}
+		m.end(w, Succeeds, at)
 	case stageVerify:
 		// From now on it is written, or staged for it.
 		m.Data.Commits = append(m.Data.Commits, Commit{Component: component.Name, System: component.System,

@@ -49,6 +49,7 @@ type State struct {
 	NextTask    int
 	Sessions    []*Session
 	NextSession int
+	PushTargets []string
 
 	Commits  []Commit
 	BMCReset time.Time // when the last one was
@@ -89,9 +90,10 @@ type Component struct {
 	Stays    bool   // updates succeed and change nothing
 }
 
-// Upload is an image that a tenant has left to wait for StartUpdate.
+// Upload is an image that waits for StartUpdate.
 type Upload struct {
 	Component, Version string
+	Targets            []string
 	Digest             string
 }
 

@@ -29,8 +29,10 @@ func (t *tree) addUpdates() {
 		actions["#UpdateService.SimpleUpdate"] = t.action(path, "TransferProtocol", []string{"HTTP", "HTTPS"})
 		t.post(path, t.updating(t.simpleUpdate))
 	}
-	if t.is(Supermicro) { // for an image that is kept until then
-		actions["#UpdateService.StartUpdate"] = t.action(updateService + "/Actions/UpdateService.StartUpdate")
+	if c.NeedsStartUpdate {
+		path := updateService + "/Actions/UpdateService.StartUpdate"
+		actions["#UpdateService.StartUpdate"] = t.action(path)
+		t.post(path, t.updating(t.startUpdate))
 	}
 	if c.MultipartPath != "" {
 		service.doc["MultipartHttpPushUri"] = t.uri(c.MultipartPath)
@@ -98,21 +100,24 @@ func (m *Machine) updating(do handler) handler {
 type wish struct {
 	targets   []string
 	immediate bool // the BMC resets the server for it
+	now       bool // without StartUpdate
 	onReset   bool
 }
 
 func (m *Machine) wishOf(body doc) (wish, *answer) {
+	w := wish{targets: texts(body["Targets"])}
 	at, asked := when(body, "@Redfish.OperationApplyTime")
 	allowed := m.Conf.OperationApplyTimes
 	if len(allowed) == 0 {
-		allowed = []string{"OnReset", "Immediate"}
+		allowed = []string{"OnReset", "OnStartUpdateRequest", "Immediate"}
 	}
 	if asked && !slices.Contains(allowed, at) {
 		a := notInList("the values of @Redfish.OperationApplyTime", at)
-		return wish{}, &a
+		return w, &a
 	}
-	return wish{targets: texts(body["Targets"]), onReset: at == "OnReset",
-		immediate: at == "Immediate" && m.is(IDRAC)}, nil
+	w.onReset, w.now = at == "OnReset", at == "Immediate"
+	w.immediate = w.now && m.is(IDRAC)
+	return w, nil
 }
 
 // multipartPush takes an image with its parameters.
@@ -125,12 +130,7 @@ func (m *Machine) multipartPush(c *call) answer {
 	if refused != nil {
 		return *refused
 	}
-	component, version, good := read(image)
-	works, refused := m.works(Upload{Component: component, Version: version, Digest: Digest(image)}, w, good)
-	if refused != nil {
-		return *refused
-	}
-	return m.begin(c, works)
+	return m.pushed(c, w, image)
 }
 
 func parts(c *call) (parameters doc, image []byte, err error) {
@@ -144,6 +144,28 @@ func parts(c *call) (parameters doc, image []byte, err error) {
 		err = json.Unmarshal([]byte(request.FormValue("UpdateParameters")), &parameters)
 	}
 	return parameters, image, err
+}
+
+func (m *Machine) pushed(c *call, w wish, image []byte) answer {
+	component, version, good := read(image)
+	upload := Upload{Component: component, Version: version, Digest: Digest(image), Targets: w.targets}
+	if !m.Conf.NeedsStartUpdate || w.now {
+		return m.install(c, upload, w, good)
+	}
+	if _, refused := m.targeted(component, w.targets); refused != nil {
+		return *refused
+	}
+	m.Data.PushTargets = w.targets
+	return m.begin(c, []*Work{{Stage: stageUpload, Component: component, Version: version, Digest: upload.Digest}})
+}
+
+// install begins to write an image.
+func (m *Machine) install(c *call, image Upload, w wish, good bool) answer {
+	works, refused := m.works(image, w, good)
+	if refused != nil {
+		return *refused
+	}
+	return m.begin(c, works)
 }
 
 // works is one work for each component that an image is for. Where it is for none, one
@@ -182,6 +204,16 @@ func (m *Machine) begin(c *call, works []*Work) answer {
 func (m *Machine) start(w *Work, at time.Time) {
 	w.Kind, w.Started, w.Due = KindFirmware, at, at.Add(m.Conf.Delays.Verify)
 	m.Data.Work = append(m.Data.Work, w)
+}
+
+// startUpdate writes what was uploaded before.
+func (m *Machine) startUpdate(c *call) answer {
+	upload := m.Data.Upload
+	if upload == nil {
+		return failure(400, "SMC.1.0.OemUpdateFileNotFound", "No firmware file was uploaded.")
+	}
+	m.Data.Upload = nil
+	return m.install(c, *upload, wish{targets: upload.Targets}, true)
 }
 
 // simpleUpdate has the BMC fetch the image itself.
