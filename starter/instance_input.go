@@ -333,11 +333,11 @@ func (a *app) readDomain(ctx context.Context, file string,
 
 // addDomain gives each device without a guest's address the one that the domain has for it: by
 // the address or the path that the device has on its host. One that the domain does not have is
-// named; the guest's address stays unknown.
+// named; the guest's address stays unknown. Without a domain it does nothing.
 func (a *app) addDomain(ctx context.Context, l deviceClient, found map[string][]contract.GuestAddress,
 	devices []contract.DeviceChoice) error {
 	for i, d := range devices {
-		if len(d.Guest) > 0 {
+		if len(d.Guest) > 0 || found == nil {
 			continue
 		}
 		address, path, err := a.onHost(ctx, l, d.Name)

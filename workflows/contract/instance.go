@@ -124,7 +124,7 @@ type InstanceBindInput struct {
 	Host      string          `json:"host,omitempty"`
 	Project   string          `json:"project,omitempty"`
 	Addresses []string        `json:"addresses,omitempty"`
-	Reason    string          `json:"reason,omitempty"`
+	Reason    string          `json:"reason,omitempty" flag:"reason"`
 	// OfDevice: the request is that of the one device's bind. Other devices may be bound to the
 	// instance by the same; only the device says whether it was granted.
 	OfDevice bool `json:"of_device,omitempty" api:"-"`
@@ -134,7 +134,7 @@ type InstanceBindInput struct {
 // InstanceDetachInput is the input of detach: the devices' names.
 type InstanceDetachInput struct {
 	Devices []string `json:"devices"`
-	Reason  string   `json:"reason,omitempty"`
+	Reason  string   `json:"reason,omitempty" flag:"reason"`
 	Caller  `api:"-"`
 }
 
@@ -144,7 +144,7 @@ type InstanceDetachInput struct {
 type InstanceMoveInput struct {
 	To      string         `json:"to"`
 	Devices []DeviceChoice `json:"devices,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
+	Reason  string         `json:"reason,omitempty" flag:"reason"`
 	Caller  `api:"-"`
 }
 
