@@ -34,22 +34,22 @@ func TestSettings(t *testing.T) {
 }
 
 func TestEnrollmentRefuses(t *testing.T) {
-	good := enrollment{name: "d1", host: "h1", driver: "fake"}
+	good := enrollment{Name: "d1", Host: "h1", Driver: "fake"}
 	_, err := good.input()
 	require.NoError(t, err)
 	for want, spoil := range map[string]func(*enrollment){
-		"host is missing":                  func(e *enrollment) { e.host = "" },
-		`"h 1" is not a valid host name`:   func(e *enrollment) { e.host = "h 1" },
-		"driver is missing":                func(e *enrollment) { e.driver = "" },
-		`"f/x" is not a valid driver`:      func(e *enrollment) { e.driver = "f/x" },
-		`"a b" is not a valid type`:        func(e *enrollment) { e.kind = "a b" },
-		"NAME is missing":                  func(e *enrollment) { e.name = "" },
-		`"d 1" is not a valid device name`: func(e *enrollment) { e.name = "d 1" },
-		`"01:00" is not a valid PCI`:       func(e *enrollment) { e.address = "01:00" },
-		"NAME d1 does not fit":             func(e *enrollment) { e.address = "0000:01:00.0" },
-		`owner "me"`:                       func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
-		"must be one of self, nova":        func(e *enrollment) { e.set = map[string]string{"owner": ""} },
-		"h1_0000:01:00.0: leave":           func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
+		"host is missing":                  func(e *enrollment) { e.Host = "" },
+		`"h 1" is not a valid host name`:   func(e *enrollment) { e.Host = "h 1" },
+		"driver is missing":                func(e *enrollment) { e.Driver = "" },
+		`"f/x" is not a valid driver`:      func(e *enrollment) { e.Driver = "f/x" },
+		`"a b" is not a valid type`:        func(e *enrollment) { e.Type = "a b" },
+		"NAME is missing":                  func(e *enrollment) { e.Name = "" },
+		`"d 1" is not a valid device name`: func(e *enrollment) { e.Name = "d 1" },
+		`"01:00" is not a valid PCI`:       func(e *enrollment) { e.Address = "01:00" },
+		"NAME d1 does not fit":             func(e *enrollment) { e.Address = "0000:01:00.0" },
+		`owner "me"`:                       func(e *enrollment) { e.Set = map[string]string{"owner": "me"} },
+		"must be one of self, nova":        func(e *enrollment) { e.Set = map[string]string{"owner": ""} },
+		"h1_0000:01:00.0: leave":           func(e *enrollment) { e.Name, e.Address = "h2_0000:01:00.0", "0000:01:00.0" },
 	} {
 		e := good
 		spoil(&e)
@@ -107,7 +107,7 @@ func TestParseFleetRefusesAnEntry(t *testing.T) {
 		"{name: [a], host: h1, driver: fake}":               "line 2: name must be text, not a list",
 		"{name: a, host: h1, driver: fake, set: x}":         "line 2: set must be a mapping, not text",
 		"{name: a, host: h1, driver: fake, set: {a: [b]}}":  "line 2: set: a must be text, not a list",
-		"{name: a, host: , driver: fake}":                   "line 2: host must be text, not nothing",
+		"{name: a, host: , driver: fake}":                   "line 2: host has no value",
 		"{name: a, driver: fake}":                           "line 2: host is missing",
 		"just a text":                                       "line 2: a device must be a mapping, not text",
 		"{name: x, host: h1, driver: fake, address: 00.0}":  "line 2: ",

@@ -162,6 +162,16 @@ func inputFlags(flags *pflag.FlagSet, in any, reason string) {
 	}
 }
 
+// flagsOf are the flags that inputFlags makes.
+func flagsOf(in any) (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(in).Elem()) {
+		if name := f.Tag.Get("flag"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // extend adds what a verb's entry does not say: arguments that are no names, and what its input is made
 // of beside its flags.
 func (a *app) extend(c *verbCommand) {
