@@ -78,7 +78,10 @@ func (r *Reader) decode(n Node, what string, into reflect.Value, check func(any)
 }
 
 func (r *Reader) decodeStruct(n Node, what string, into reflect.Value, check func(any) error) {
-	if n.Nothing() {
+	switch {
+	case n.node == nil && len(r.problems) > 0: // the file could not be parsed
+		return
+	case n.Nothing():
 		r.Problem(n, "%s must be a mapping, not nothing", what)
 		return
 	}

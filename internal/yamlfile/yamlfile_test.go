@@ -99,6 +99,11 @@ func TestAFileIsDecodedAsItsStructSays(t *testing.T) {
 		"size: 0x10":                       `line 1: size: "0x10" is not a positive number`,
 		"at: here":                         `line 1: at: ParseAddr("here"): unable to parse IP`,
 		"":                                 "the file must be a mapping, not nothing",
+		"stop: true\nstop: false":          `line 2: mapping key "stop" already defined at [1:1]`,
+		"stop: true\n---\nstop: false":     "line 3: a second document begins; a file must have only one",
+		"items:\n\t- {name: a}":            "line 2: found character '\t' that cannot start any token",
+		"items: [{name: &x a}]":            "line 1: name must be text, not an anchor, an alias or a merge",
+		"<<: {stop: true}":                 "line 1: a key of the file must be a plain name, not an anchor, an alias or a merge",
 	} {
 		_, problems := decode(text)
 		require.Equal(t, []string{says}, problems, text)
