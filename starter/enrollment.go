@@ -17,7 +17,7 @@ import (
 type enrollment struct {
 	Name            string            `yaml:"name"`
 	Host            string            `yaml:"host" flag:"host" help:"HOST: where the device is"`
-	Driver          string            `yaml:"driver" flag:"driver" help:"D: block, fake, nvme, redfish or script"`
+	Driver          string            `yaml:"driver" flag:"driver" help:"D: block, fake, nvme, pci, redfish or script"`
 	Type            string            `yaml:"type" flag:"type" help:"T: its type (from the driver: block DISK, fake FAKE)"`
 	Address         string            `yaml:"address" flag:"address" help:"PCI: its PCI address, such as 0000:01:00.0; the NAME is then H_PCI"`
 	Set             map[string]string `yaml:"set"`

@@ -84,7 +84,7 @@ func TestAFileIsDecodedAsItsStructSays(t *testing.T) {
 		return f, r.Problems()
 	}
 	require.Equal(t, []string{"items", "size", "stop", "set", "at"}, Keys(reflect.TypeFor[file]()))
-	got, problems := decode("items:\n- {name: 0012, tags: [\" a\", b]}\nsize: 7\nstop: true\nset: {k: \"\"}\nat: 10.0.0.1\n")
+	got, problems := decode("items:\n- {name: 0012, tags: [' a', b]}\nsize: 7\nstop: true\nset: {k: ''}\nat: 10.0.0.1\n")
 	require.Empty(t, problems)
 	require.Equal(t, file{Items: []item{{Name: "0012", Tags: []string{" a", "b"}}}, Size: 7, Stop: true,
 		Set: map[string]string{"k": ""}, At: netip.MustParseAddr("10.0.0.1")}, got)
