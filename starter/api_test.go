@@ -139,7 +139,7 @@ func versioned(other http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// What is no API gets no request of a command.
+// What is no API gets no request of a command, and no token.
 func TestWhatIsNoAPI(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"a web page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
@@ -149,7 +149,7 @@ func TestWhatIsNoAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var paths []string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				paths = append(paths, r.URL.Path)
+				paths = append(paths, r.URL.Path+r.Header.Get("X-Auth-Token"))
 				answer(w, r)
 			}))
 			t.Cleanup(server.Close)

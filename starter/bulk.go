@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -72,20 +73,15 @@ func (a *app) forEachDevice(n, width int, inOrder bool, do func(i int) outcome) 
 
 // parallel calls do for each of n, at most width at once, and returns after the last.
 func parallel(n, width int, do func(i int)) {
-	var group sync.WaitGroup
-	next := make(chan int)
-	for range min(n, width) {
-		group.Go(func() {
-			for i := range next {
-				do(i)
-			}
+	var group errgroup.Group
+	group.SetLimit(width)
+	for i := range n {
+		group.Go(func() error {
+			do(i)
+			return nil
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	group.Wait()
+	_ = group.Wait() // none fails
 }
 
 // printOutcome prints one outcome for people.

@@ -14,37 +14,17 @@ import (
 	"burnish/internal/api/remote"
 	"burnish/internal/config"
 	"burnish/workflows/client"
-	"burnish/workflows/contract"
 )
 
-// deviceClient is the part of client.Client that the commands use.
+// deviceClient is a way to the devices, over Temporal or the HTTP API.
 type deviceClient interface {
-	Do(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error)
-	// Ask asks what a verb would do.
-	Ask(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.DryRun, error)
-	DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error)
-	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
-
-	Instance(ctx context.Context, instance string) (contract.InstanceStatus, error)
-	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
-	Describe(ctx context.Context, name string) (client.Execution, error)
-	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
-	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
-	Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error)
+	client.Reader
+	client.Writer
 	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
-	Clouds(ctx context.Context) ([]string, error)
-	ReconcileState(ctx context.Context, cloud string) (contract.InventoryReconcileState, error)
-	OneViewState(ctx context.Context, appliance string) (contract.OneViewState, error)
-	Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
-	Appliances(ctx context.Context) ([]string, error)
-	Servers(ctx context.Context, in contract.ServersInput) (contract.Servers, error)
-	ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error)
-	LastPoll(ctx context.Context, queue string) (time.Time, error)
 	// Server gives the Temporal server; with an error, as much of it as is known.
 	Server(ctx context.Context) (client.Server, error)
 	// SearchAttributes are those of the server's namespace, with the names of their types.
 	SearchAttributes(ctx context.Context) (map[string]string, error)
-	Diagnosis(ctx context.Context) (client.Diagnosis, error)
 
 	Close()
 }

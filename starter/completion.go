@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
-	"burnish/starter/internal/recent"
 	"burnish/workflows/contract"
 )
 
@@ -27,8 +25,8 @@ func (a *app) completionCommand() *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "print a script by which a shell completes commands, names and values",
 		Long: `SHELL is bash, zsh or fish. Names of devices, their hosts, models and faults, and the
-steps of one device come from the server. An answer is used for some seconds; one that
-takes longer than a second is not waited for. bash needs no package for it.
+steps of one device come from the server; one that takes longer than a second is not
+waited for. bash needs no package for it.
 
   bash  burnish completion bash > ~/.local/share/bash-completion/completions/burnish
         without the package bash-completion: source that file in ~/.bashrc
@@ -92,17 +90,6 @@ __burnish_init_completion()
 }
 `
 
-// knownDevice is what completion needs of a device.
-type knownDevice struct {
-	Name     string       `json:"name"`
-	State    device.State `json:"state"`
-	Host     string       `json:"host,omitempty"`
-	Type     string       `json:"type,omitempty"`
-	Model    string       `json:"model,omitempty"`
-	Fault    string       `json:"fault,omitempty"`
-	Instance string       `json:"instance,omitempty"`
-}
-
 // completer gives the values of arguments and flags.
 type completer struct {
 	*app
@@ -148,7 +135,7 @@ func (c completer) arguments(cmd *cobra.Command, given []string) []string {
 	case strings.HasPrefix(next, "NAME"), next == "OLD":
 		return c.names(cmd.Name(), given)
 	case next == "UUID":
-		return c.values(func(d knownDevice) string { return d.Instance })
+		return c.values(func(d contract.DeviceStatus) string { return deref(d.InstanceUUID) })
 	case strings.Contains(next, "|") && strings.ToLower(next) == next:
 		return strings.Split(next, "|")
 	}
@@ -159,13 +146,13 @@ func (c completer) arguments(cmd *cobra.Command, given []string) []string {
 func (c completer) names(command string, given []string) []string {
 	var names []string
 	for _, d := range c.fleet() {
-		retired := d.State == device.Retired
+		retired := d.DeviceState == device.Retired
 		switch {
 		case slices.Contains(given, d.Name):
 		case command == "forget" && !retired:
 		case retired && !slices.Contains([]string{"forget", "show", "history", "replace", "events"}, command):
 		default:
-			names = append(names, described(d.Name, string(d.State)+" on "+d.Host))
+			names = append(names, described(d.Name, string(d.DeviceState)+" on "+d.Hostname))
 		}
 	}
 	return names
@@ -197,15 +184,15 @@ func (c completer) flagValues(cmd *cobra.Command, name string, args []string) []
 	case "state":
 		return words(device.States())
 	case "host", "to":
-		return c.values(func(d knownDevice) string { return d.Host })
+		return c.values(func(d contract.DeviceStatus) string { return d.Hostname })
 	case "type":
-		return c.values(func(d knownDevice) string { return d.Type })
+		return c.values(func(d contract.DeviceStatus) string { return d.Type })
 	case "model":
-		return c.values(func(d knownDevice) string { return d.Model })
+		return c.values(func(d contract.DeviceStatus) string { return d.Model })
 	case "fault":
-		return c.values(func(d knownDevice) string { return d.Fault })
+		return c.values(func(d contract.DeviceStatus) string { return d.Fault })
 	case "instance":
-		return c.values(func(d knownDevice) string { return d.Instance })
+		return c.values(func(d contract.DeviceStatus) string { return deref(d.InstanceUUID) })
 	case "device":
 		return c.names(cmd.Name(), nil)
 	case "step", "steps":
@@ -230,7 +217,7 @@ func (c completer) flagValues(cmd *cobra.Command, name string, args []string) []
 }
 
 // values are the different values that the fleet's devices have.
-func (c completer) values(of func(knownDevice) string) []string {
+func (c completer) values(of func(contract.DeviceStatus) string) []string {
 	found := map[string]bool{}
 	for _, d := range c.fleet() {
 		found[of(d)] = true
@@ -247,7 +234,7 @@ func (c completer) steps(names []string) []string {
 		if err != nil {
 			continue
 		}
-		for _, step := range asked(c, []string{"steps", name}, func(ctx context.Context, l deviceClient) ([]string, error) {
+		for _, step := range asked(c, func(ctx context.Context, l deviceClient) ([]string, error) {
 			v, err := l.Query(ctx, name)
 			return mapped(v.Steps, func(s contract.CleanStep) string { return s.Step }), err
 		}) {
@@ -280,63 +267,37 @@ func (c completer) runbooks() []string {
 }
 
 // fleet is what is known of all devices.
-func (c completer) fleet() []knownDevice {
-	return asked(c, []string{"fleet"}, func(ctx context.Context, l deviceClient) ([]knownDevice, error) {
+func (c completer) fleet() []contract.DeviceStatus {
+	return asked(c, func(ctx context.Context, l deviceClient) ([]contract.DeviceStatus, error) {
 		f := filter{all: true}
 		found, err := l.List(ctx, f.query())
-		var known []knownDevice
-		for _, v := range f.keep(found) {
-			// What does not have the form of a name is not one, and a shell would read it.
-			if name, err := device.CanonicalName(v.Name); err == nil && name == v.Name {
-				known = append(known, knownDevice{v.Name, v.DeviceState, v.Hostname, v.Type, v.Model, v.Fault,
-					deref(v.InstanceUUID)})
-			}
-		}
-		return known, err
+		// What does not have the form of a name is not one, and a shell would read it.
+		return slices.DeleteFunc(f.keep(found), func(v contract.DeviceStatus) bool {
+			name, err := device.CanonicalName(v.Name)
+			return err != nil || name != v.Name
+		}), err
 	})
 }
 
 // completionLimit is how long a shell waits for an answer.
 const completionLimit = time.Second
 
-// asked gives the answer to a question, which may be some seconds old.
-func asked[T any](c completer, key []string, question func(context.Context, deviceClient) (T, error)) T {
-	return recent.Get(c.cache(), c.key(key...), func() (T, error) {
-		ctx, cancel := context.WithTimeout(c.ctx, completionLimit)
-		defer cancel()
-		return unlessEnded(ctx, func() (answer T, err error) {
-			l, err := c.dial(ctx)
-			if err != nil {
-				return answer, err
-			}
-			defer l.Close()
-			return question(ctx, l)
-		})
+// asked gives the answer to a question; nothing where there is none in time.
+func asked[T any](c completer, question func(context.Context, deviceClient) ([]T, error)) []T {
+	ctx, cancel := context.WithTimeout(c.ctx, completionLimit)
+	defer cancel()
+	answer, err := unlessEnded(ctx, func() (answer []T, err error) {
+		l, err := c.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		return question(ctx, l)
 	})
-}
-
-// cache is where answers are kept: for this user, in the folder for such files.
-func (c completer) cache() recent.Cache {
-	dir := c.getenv("XDG_CACHE_HOME")
-	if home := c.getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
-		dir = filepath.Join(home, ".cache")
+	if err != nil { // which a shell has no place for
+		return nil
 	}
-	if !filepath.IsAbs(dir) {
-		return recent.Cache{Now: c.now}
-	}
-	return recent.Cache{Dir: filepath.Join(dir, "burnish"), Now: c.now}
-}
-
-// key names a question, and who is asked it by whom.
-func (c completer) key(question ...string) []string {
-	key := []string{c.api}
-	for _, name := range []string{
-		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_API_KEY",
-		"BURNISH_API_TOKEN", "OS_TOKEN", "OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PROJECT_NAME",
-	} {
-		key = append(key, c.getenv(name))
-	}
-	return append(key, question...)
+	return answer
 }
 
 // described is a value with what a shell shows beside it.

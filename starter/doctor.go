@@ -122,14 +122,11 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	clock := a.readSkew(rctx, l)
 	clock.check(f)
 	now := func() time.Time { return a.now().Add(clock.ahead) }
-	polled := a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
-	polls := append(a.checkInstallation(ctx, f, l, now), polled)
+	a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
+	a.checkInstallation(ctx, f, l, now)
 	if known && w.Role.Hosts() {
-		polls = append(polls, a.checkQueue(ctx, f, l, now, contract.HostQueue(w.Host),
-			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all"))
-	}
-	if !clock.known {
-		checkClock(f, polls, a.now())
+		a.checkQueue(ctx, f, l, now, contract.HostQueue(w.Host), "start burnish-worker on "+w.Host+
+			" with BURNISH_ROLE=host or all")
 	}
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
@@ -191,9 +188,9 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	f.OK(check, "all %d exist", len(want))
 }
 
-// checkQueue checks that a worker polls a task queue, and gives the last poll.
+// checkQueue checks that a worker polls a task queue.
 func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time, queue,
-	start string) time.Time {
+	start string) {
 	const check = "worker"
 	last, err := ask(ctx, a, nil, "", func(ctx context.Context) (time.Time, error) { return l.LastPoll(ctx, queue) })
 	ago := now().Sub(last)
@@ -208,7 +205,6 @@ func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient
 	default:
 		f.OK(check, "queue %s is polled", queue)
 	}
-	return last
 }
 
 // findingsTable is one line a finding.
@@ -227,9 +223,8 @@ func (a *app) findingsTable(findings doctor.Findings) string {
 }
 
 // checkInstallation checks what the server shows of all devices: that each of their hosts has
-// a worker, and that none has lost its workflow. It gives the hosts' last polls.
-func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient,
-	now func() time.Time) (polls []time.Time) {
+// a worker, and that none has lost its workflow.
+func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time) {
 	if !a.timeout.given {
 		before := a.timeout.limit
 		a.timeout.limit = walkTimeout
@@ -239,11 +234,10 @@ func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l devic
 	if err != nil {
 		fail := asFailure(err)
 		f.Fail("hosts", fail.remedy, "the server does not list the devices and the workers of their hosts: %s", fail.message)
-		return nil
+		return
 	}
 	for _, h := range found.Hosts {
 		checkHost(f, h, now())
-		polls = append(polls, h.LastPoll)
 	}
 	for _, lost := range found.Lost {
 		f.Warn("workflow", "check that its host's worker runs, which brings it back; a device without that host: enroll "+
@@ -254,7 +248,6 @@ func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l devic
 		f.Warn("workflow", "see temporal workflow list --query \"ExecutionStatus = 'Terminated'\"",
 			"more devices have no workflow than are named here")
 	}
-	return polls
 }
 
 // checkHost reports one host. Without a worker it fails if a device waits for it.
@@ -287,28 +280,6 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 		wait = "waits"
 	}
 	f.Fail(check, start, "%s, and %d of %s %s for it: %s", text, h.Waiting, devices, wait, names)
-}
-
-// pollsForgottenAfter is how long a Temporal server remembers a poll, by its own clock.
-const pollsForgottenAfter = 5 * time.Minute
-
-// checkClock compares the clocks where the server's cannot be read, as over the API: by the times
-// of polls. No poll is later than the server's clock, and none that it remembers is older than
-// pollsForgottenAfter. A difference that they do not show is not found.
-func checkClock(f *doctor.Findings, polls []time.Time, now time.Time) {
-	var ahead, behind time.Duration
-	for _, poll := range polls {
-		if !poll.IsZero() {
-			ahead, behind = max(ahead, poll.Sub(now)), max(behind, now.Sub(poll)-pollsForgottenAfter)
-		}
-	}
-	const check, remedy = "clock", "set this machine's clock and the server's, for example by NTP"
-	if ahead > maxClockSkew {
-		f.Warn(check, remedy, "the server's clock is %s ahead of this machine's", roundDuration(ahead))
-	}
-	if behind > maxClockSkew {
-		f.Warn(check, remedy, "the server's clock is at least %s behind this machine's", roundDuration(behind))
-	}
 }
 
 // skew is how far the server's clock is ahead of this machine's, or behind it if it is less than

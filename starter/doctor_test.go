@@ -81,12 +81,6 @@ func TestDoctorOfTheServer(t *testing.T) {
 			level: doctor.Fail, says: "worker: the server does not list the pollers of queue burnish: Temporal does not " +
 				"answer: closing",
 		},
-		"the server's clock is ahead": {
-			change: func(l *fakeClient) {
-				l.onPolled = func(string) (time.Time, error) { return clock.Add(time.Minute), nil }
-			},
-			level: doctor.Warn, says: "clock: the server's clock is 1m0s ahead",
-		},
 		"attributes are missing": {
 			change: func(l *fakeClient) {
 				l.onAttributes = func() (map[string]string, error) {
@@ -128,10 +122,6 @@ func TestDoctorOfTheServer(t *testing.T) {
 				Waiting: 12, Names: []string{"d1", "d2"}}),
 			level: doctor.Fail, says: "host: h2: no worker has polled for 3m0s, and 12 of 14 devices wait for it: d1, d2 " +
 				"and 10 more; start burnish-worker on h2",
-		},
-		"a host's poll in the future": {
-			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(time.Minute), Devices: 1, Waiting: 1}),
-			level:  doctor.Warn, says: "clock: the server's clock is 1m0s ahead",
 		},
 		"a workflow that was terminated": {
 			change: func(l *fakeClient) {
@@ -232,35 +222,6 @@ func installation(hosts ...client.HostDiagnosis) func(*fakeClient) {
 	}
 }
 
-// The times of polls show a clock that differs: none is later than the server's, and the server
-// forgets those that are older than five minutes by it.
-func TestDoctorComparesTheClocks(t *testing.T) {
-	ago := func(d time.Duration) time.Time { return clock.Add(-d) }
-	for name, tt := range map[string]struct {
-		polls []time.Time
-		says  string // "": nothing
-	}{
-		"the same":                {polls: []time.Time{{}, ago(time.Second), ago(time.Minute), ago(4 * time.Minute)}},
-		"a little ahead":          {polls: []time.Time{ago(-4 * time.Second)}},
-		"ahead":                   {polls: []time.Time{{}, ago(-time.Minute), ago(-2 * time.Minute), ago(time.Minute)}, says: "the server's clock is 2m0s ahead of this machine's"},
-		"about to be forgotten":   {polls: []time.Time{ago(5*time.Minute + 4*time.Second)}},
-		"behind":                  {polls: []time.Time{{}, ago(12 * time.Minute), ago(11 * time.Minute)}, says: "the server's clock is at least 7m0s behind this machine's"},
-		"no worker was ever seen": {polls: []time.Time{{}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var f doctor.Findings
-			checkClock(&f, tt.polls, clock)
-			if tt.says == "" {
-				require.Empty(t, f)
-				return
-			}
-			require.Len(t, f, 1)
-			require.Equal(t, doctor.Finding{Level: doctor.Warn, Check: "clock", Message: tt.says,
-				Remedy: "set this machine's clock and the server's, for example by NTP"}, f[0])
-		})
-	}
-}
-
 // withClock is a server whose clock can be read.
 type withClock struct {
 	*fakeClient
@@ -285,7 +246,6 @@ func TestDoctorReadsTheServersClock(t *testing.T) {
 		"ahead":                   {server: clock.Add(time.Hour), polled: clock.Add(time.Hour - 40*time.Second), says: "WARN  clock: the server's clock is 1h0m0s ahead of this machine's"},
 		"ahead, a worker is dead": {server: clock.Add(time.Hour), polled: clock.Add(50 * time.Minute), exit: exitFailed, says: "FAIL  worker: no worker has polled queue burnish for 10m0s"},
 		"it cannot be read":       {err: errors.New("no"), polled: clock.Add(-time.Second), says: "OK    worker: queue burnish is polled", saysNot: "clock"},
-		"nor are polls by it":     {err: errors.New("no"), polled: clock.Add(time.Minute), says: "WARN  clock: the server's clock is 1m0s ahead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withoutWorker(t)

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
+	"burnish/internal/yamlfile"
 	"burnish/workflows/contract"
 )
 
@@ -32,7 +35,7 @@ prints the line and the error; the other entries are enrolled:
     - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
     - {address: "0000:01:00.0", host: h1, driver: block, set: {path: /dev/sdb}}
 
-keys: name host driver type address set one_time_use provide clean accept_signature golden labels`,
+keys: ` + strings.Join(yamlfile.Keys(reflect.TypeFor[enrollment]()), " "),
 		Example: `  burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
   burnish enroll --from oneview --filter model='*Gen10*' --host h1 --driver redfish \
     --set url=https://ilo{serial}.example/redfish/v1/Systems/1,secret=rack1 \
@@ -40,20 +43,11 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 		Args: cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&e.host, "host", "", "`HOST`: where the device is")
-	flags.StringVar(&e.driver, "driver", "", "`D`: block, fake, nvme, redfish or script")
-	flags.StringVar(&e.kind, "type", "", "`T`: its type (from the driver: block DISK, fake FAKE)")
-	flags.StringVar(&e.address, "address", "", "`PCI`: its PCI address, such as 0000:01:00.0; the NAME is then H_PCI")
+	inputFlags(flags, &e, "")
 	flags.StringArrayVar(&set, "set", nil, "`k=v[,k=v…]`: a setting of the driver; repeatable. owner=self|nova: who "+
 		"allocates the device (self). A server of a shared pool (type NODE): oneview=APPLIANCE, "+
 		"server_hardware_uri=/rest/server-hardware/…, server_profile_template_uri=/rest/server-profile-templates/… and "+
 		"dynamic_allocation=true; without that it is pre-allocated")
-	flags.StringVar(&e.golden, "golden", "", "`PROFILE`: of a server, the profile under golden in the policy: what it says "+
-		"of the BMC and the boot is restored, and not what is found now")
-	flags.BoolVar(&e.oneTimeUse, "one-time-use", false, "clean it after every tenant, whatever the settings")
-	flags.BoolVar(&e.provide, "provide", false, "clean it and make it available")
-	flags.BoolVar(&e.clean, "clean", false, "assert that it is clean; only with BURNISH_CLEAN_ON_ENROLL=false")
-	flags.StringVar(&e.acceptSignature, "accept-signature", "", "`S`: a file-system signature on it that may be destroyed")
 	flags.StringArrayVar(&labels, "label", nil, "`KEY=VALUE`: a label, by which list and other commands select "+
 		"devices; repeatable")
 	flags.StringVarP(&file, "file", "f", "", "`FILE`: many devices, in YAML; - is the standard input")
@@ -72,8 +66,8 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
-			if other := firstGiven(flags, append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide",
-				"clean", "accept-signature", "golden", "label", "from"}, fromFlags...)...); other != "" {
+			inTheFile := slices.Concat(flagsOf(&e), []string{"set", "label", "from"}, fromFlags)
+			if other := firstGiven(flags, inTheFile...); other != "" {
 				return usagef("--file and --%s exclude each other: write it in the file", other)
 			}
 			if len(args) > 0 {
@@ -88,17 +82,17 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 			if args[0] == "" {
 				return usagef("NAME is empty")
 			}
-			e.name = args[0]
+			e.Name = args[0]
 		}
 		var err error
-		if e.set, err = settings(set); err != nil {
+		if e.Set, err = settings(set); err != nil {
 			return usagef("%s", err)
 		}
-		if e.labels, err = labelsOf(labels); err != nil {
+		if e.Labels, err = labelsOf(labels); err != nil {
 			return usagef("--label: %s", err)
 		}
 		if flags.Changed("from") {
-			if e.name != "" || e.address != "" {
+			if e.Name != "" || e.Address != "" {
 				return usagef("--from excludes NAME and --address: the servers give the names")
 			}
 			return a.enrollFrom(cmd.Context(), e, pool)

@@ -66,13 +66,13 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 // erases them.
 func (f fromPool) question(a *app, like enrollment, found []contract.PoolServer) question {
 	does, may := "enroll", contract.VerbEnroll.May
-	if like.provide {
+	if like.Provide {
 		does, may = "enroll and clean", may|contract.Erases
 	}
 	return question{does: does, n: len(found), above: asksAbove(may, true), yes: f.yes, show: func() (string, error) {
 		rows := [][]string{{"NAME", "HOST", "SERIAL", "MODEL", "PROFILE"}}
 		for _, s := range found[:min(maxAsked, len(found))] {
-			rows = append(rows, []string{deviceName(s), like.host, s.Serial, s.Model, s.Profile})
+			rows = append(rows, []string{deviceName(s), like.Host, s.Serial, s.Model, s.Profile})
 		}
 		table := a.columns(rows)
 		if rest := len(found) - maxAsked; rest > 0 {
@@ -93,7 +93,7 @@ func matching(enrolled int) string {
 // check refuses a wrong command line before a server is contacted, and gives the filters.
 func (f fromPool) check(like enrollment) (map[string]string, error) {
 	for _, key := range []string{contract.PoolAppliance, contract.PoolHardware, contract.PoolTemplate} {
-		if _, given := like.set[key]; given {
+		if _, given := like.Set[key]; given {
 			return nil, usagef("--set %s and --from exclude each other: use --appliance and --template", key)
 		}
 	}
@@ -118,7 +118,7 @@ func (f fromPool) check(like enrollment) (map[string]string, error) {
 		filter[key] = value
 	}
 	example := contract.PoolServer{Hardware: contract.HardwareURIs + "x", Name: "x", Serial: "x", UUID: "x"}
-	for key, value := range like.set {
+	for key, value := range like.Set {
 		for _, found := range placeholder.FindAllStringSubmatch(value, -1) {
 			if _, known := fillings(example)[found[1]]; !known {
 				return nil, usagef("--set %s: %s is not one of {name}, {serial}, {uuid}", key, found[0])
@@ -197,13 +197,13 @@ func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment
 // input is the enrollment of one server.
 func (f fromPool) input(like enrollment, server contract.PoolServer) (contract.EnrollInput, error) {
 	e, values := like, fillings(server)
-	e.name, e.set = deviceName(server), maps.Clone(like.set)
-	for key, value := range e.set {
-		e.set[key] = placeholder.ReplaceAllStringFunc(value, func(found string) string {
+	e.Name, e.Set = deviceName(server), maps.Clone(like.Set)
+	for key, value := range e.Set {
+		e.Set[key] = placeholder.ReplaceAllStringFunc(value, func(found string) string {
 			return values[strings.Trim(found, "{}")]
 		})
 	}
-	e.set[contract.PoolAppliance], e.set[contract.PoolHardware], e.set[contract.PoolTemplate] = f.appliance,
+	e.Set[contract.PoolAppliance], e.Set[contract.PoolHardware], e.Set[contract.PoolTemplate] = f.appliance,
 		server.Hardware, f.template
 	in, err := e.input()
 	in.Hardware = contract.Hardware{Model: server.Model, Serial: server.Serial}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,11 +15,19 @@ import (
 
 // enrollment is one device as an operator writes it, by flags or in a fleet file.
 type enrollment struct {
-	name, host, driver, kind, address string
-	set                               map[string]string
-	oneTimeUse, provide, clean        bool
-	acceptSignature, reason, golden   string
-	labels                            map[string]string
+	Name            string            `yaml:"name"`
+	Host            string            `yaml:"host" flag:"host" help:"HOST: where the device is"`
+	Driver          string            `yaml:"driver" flag:"driver" help:"D: block, fake, nvme, pci, redfish or script"`
+	Type            string            `yaml:"type" flag:"type" help:"T: its type (from the driver: block DISK, fake FAKE)"`
+	Address         string            `yaml:"address" flag:"address" help:"PCI: its PCI address, such as 0000:01:00.0; the NAME is then H_PCI"`
+	Set             map[string]string `yaml:"set"`
+	OneTimeUse      bool              `yaml:"one_time_use" flag:"one-time-use" help:"clean it after every tenant, whatever the settings"`
+	Provide         bool              `yaml:"provide" flag:"provide" help:"clean it and make it available"`
+	Clean           bool              `yaml:"clean" flag:"clean" help:"assert that it is clean; only with BURNISH_CLEAN_ON_ENROLL=false"`
+	AcceptSignature string            `yaml:"accept_signature" flag:"accept-signature" help:"S: a file-system signature on it that may be destroyed"`
+	Golden          string            `yaml:"golden" flag:"golden" help:"PROFILE: of a server, the profile under golden in the policy: what it says of the BMC and the boot is restored, and not what is found now"`
+	Labels          map[string]string `yaml:"labels"`
+	reason          string
 }
 
 // settingOwner is a setting that does not belong to the driver: who allocates the device.
@@ -31,19 +38,19 @@ var settingForm = regexp.MustCompile(`,([A-Za-z][A-Za-z0-9_.-]*=)`)
 // input checks the enrollment without a server and gives the request.
 func (e enrollment) input() (contract.EnrollInput, error) {
 	in := contract.EnrollInput{
-		Provide: e.provide,
+		Provide: e.Provide,
 		Reason:  e.reason,
 		Enrollment: contract.Enrollment{
-			Name: e.name, Host: e.host, Driver: e.driver, Type: e.kind, Address: e.address,
-			OneTimeUse:           e.oneTimeUse,
-			AcceptSignature:      e.acceptSignature,
-			Labels:               e.labels,
-			OperatorAssertsClean: e.clean,
+			Name: e.Name, Host: e.Host, Driver: e.Driver, Type: e.Type, Address: e.Address,
+			OneTimeUse:           e.OneTimeUse,
+			AcceptSignature:      e.AcceptSignature,
+			Labels:               e.Labels,
+			OperatorAssertsClean: e.Clean,
 		},
 	}
 	var poolErr, err error
 	in.Enrollment.Pool, poolErr = e.poolOf()
-	for key, value := range e.set {
+	for key, value := range e.Set {
 		switch {
 		case slices.Contains(poolSettings, key):
 		case key == settingOwner && value == "":
@@ -58,11 +65,11 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 			in.Enrollment.Settings[key] = value
 		}
 	}
-	if e.golden != "" {
+	if e.Golden != "" {
 		if in.Enrollment.Settings == nil {
 			in.Enrollment.Settings = map[string]string{}
 		}
-		in.Enrollment.Settings[device.SettingGolden] = e.golden
+		in.Enrollment.Settings[device.SettingGolden] = e.Golden
 	}
 	if in.Enrollment, err = in.Enrollment.Normalize(); err != nil {
 		return contract.EnrollInput{}, err
@@ -95,7 +102,7 @@ var poolSettings = []string{contract.PoolAppliance, contract.PoolHardware, contr
 
 // poolOf reads the pool of an enrollment; nil if it names none.
 func (e enrollment) poolOf() (*contract.Pool, error) {
-	given := func(key string) bool { _, ok := e.set[key]; return ok }
+	given := func(key string) bool { _, ok := e.Set[key]; return ok }
 	if !slices.ContainsFunc(poolSettings, given) {
 		return nil, nil
 	}
@@ -105,12 +112,12 @@ func (e enrollment) poolOf() (*contract.Pool, error) {
 				contract.PoolHardware, contract.PoolTemplate)
 		}
 	}
-	pool := &contract.Pool{Appliance: e.set[contract.PoolAppliance], Hardware: e.set[contract.PoolHardware],
-		Template: e.set[contract.PoolTemplate]}
+	pool := &contract.Pool{Appliance: e.Set[contract.PoolAppliance], Hardware: e.Set[contract.PoolHardware],
+		Template: e.Set[contract.PoolTemplate]}
 	if err := pool.Check(); err != nil {
 		return nil, err
 	}
-	if text := e.set[contract.PoolDynamic]; given(contract.PoolDynamic) {
+	if text := e.Set[contract.PoolDynamic]; given(contract.PoolDynamic) {
 		dynamic, err := strconv.ParseBool(strings.ToLower(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: must be true or false", contract.PoolDynamic, text)
@@ -118,10 +125,10 @@ func (e enrollment) poolOf() (*contract.Pool, error) {
 		pool.Dynamic = dynamic
 	}
 	switch {
-	case e.kind != "" && !strings.EqualFold(e.kind, contract.TypeNode):
-		return nil, fmt.Errorf("type %q: only devices of the type %s are shared in a pool", e.kind, contract.TypeNode)
-	case e.set[settingOwner] != "" && e.set[settingOwner] != string(device.OwnerSelf):
-		return nil, fmt.Errorf("owner %q: a device of a pool has the owner %s", e.set[settingOwner], device.OwnerSelf)
+	case e.Type != "" && !strings.EqualFold(e.Type, contract.TypeNode):
+		return nil, fmt.Errorf("type %q: only devices of the type %s are shared in a pool", e.Type, contract.TypeNode)
+	case e.Set[settingOwner] != "" && e.Set[settingOwner] != string(device.OwnerSelf):
+		return nil, fmt.Errorf("owner %q: a device of a pool has the owner %s", e.Set[settingOwner], device.OwnerSelf)
 	}
 	return pool, nil
 }
@@ -194,48 +201,17 @@ func markDuplicates(entries []fleetEntry) {
 	}
 }
 
-// mapping reads a mapping that must not be left out.
-func mapping(r *yamlfile.Reader, node yamlfile.Node, what string, keys ...string) iter.Seq2[string, yamlfile.Node] {
-	if node.Nothing() {
-		r.Problem(node, "%s must be a mapping, not nothing", what)
-	}
-	return r.Mapping(node, what, keys...)
-}
-
 // parseEntry reads one device.
 func parseEntry(node yamlfile.Node) fleetEntry {
 	var e enrollment
 	r := &yamlfile.Reader{}
-	texts := map[string]*string{
-		"name": &e.name, "host": &e.host, "driver": &e.driver, "type": &e.kind,
-		"address": &e.address, "accept_signature": &e.acceptSignature, "golden": &e.golden,
-	}
-	bools := map[string]*bool{"one_time_use": &e.oneTimeUse, "provide": &e.provide, "clean": &e.clean}
-	for key, value := range mapping(r, node, "a device", "name", "host", "driver", "type", "address", "set",
-		"one_time_use", "provide", "clean", "accept_signature", "golden", "labels") {
-		switch {
-		case texts[key] != nil:
-			*texts[key] = r.Scalar(value, key)
-		case bools[key] != nil:
-			*bools[key] = r.Bool(value, key)
-		default:
-			texts := map[string]string{}
-			for name, text := range r.Mapping(value, key) {
-				texts[name] = r.Scalar(text, key+": "+name)
-			}
-			if key == "labels" {
-				e.labels = texts
-			} else {
-				e.set = texts
-			}
-		}
-	}
+	r.Decode(node, "a device", &e, nil)
 	if err := firstProblem(r); err != nil {
-		return fleetEntry{name: e.name, err: err}
+		return fleetEntry{name: e.Name, err: err}
 	}
 	in, err := e.input()
 	if err != nil {
-		return fleetEntry{name: e.name, err: fmt.Errorf("line %d: %w", node.Line(), err)}
+		return fleetEntry{name: e.Name, err: fmt.Errorf("line %d: %w", node.Line(), err)}
 	}
 	return fleetEntry{name: in.Enrollment.Name, line: node.Line(), input: in}
 }

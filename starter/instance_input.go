@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,29 +64,16 @@ func (d *deviceFlags) addGuest(text string) error {
 		return errors.New("it must stand right behind the --device that it belongs to")
 	}
 	last := &d.devices[len(d.devices)-1]
-	var found contract.GuestAddress
-	err := readPairs(text, guestKeys(&found), nil)
-	if err == nil {
-		last.Guest, err = appendGuest(last.Guest, found)
+	var g contract.GuestAddress
+	err := readPairs(text, map[string]*string{"bus": &g.Bus, "address": &g.Address, "path": &g.Path,
+		"devname": &g.Devname}, nil)
+	if last.Guest = append(last.Guest, g); err == nil {
+		err = tagging.CheckGuest(last.Guest)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", last.Name, err)
 	}
 	return nil
-}
-
-// guestKeys are the keys of one guest's address.
-func guestKeys(g *contract.GuestAddress) map[string]*string {
-	return map[string]*string{"bus": &g.Bus, "address": &g.Address, "path": &g.Path, "devname": &g.Devname}
-}
-
-// appendGuest adds a guest's address, if all together are valid.
-func appendGuest(known []contract.GuestAddress, found contract.GuestAddress) ([]contract.GuestAddress, error) {
-	all := append(slices.Clone(known), found)
-	if err := tagging.CheckGuest(all); err != nil {
-		return known, err
-	}
-	return all, nil
 }
 
 // addRequest reads a request for free devices.
@@ -112,16 +100,10 @@ func (d *deviceFlags) addRequest(text string) error {
 	default:
 		return fmt.Errorf("live_migratable %q: must be true or false", live)
 	}
-	if r.Tag != "" {
-		if err := device.CheckTag(r.Tag); err != nil {
-			return err
-		}
-	}
-	checked, err := contract.InstanceBindInput{Requests: []contract.DeviceRequest{r}}.Normalize()
-	if err != nil {
+	if err := checkRequest(&r); err != nil {
 		return err
 	}
-	d.requests, d.guestless = append(d.requests, checked.Requests...), true
+	d.requests, d.guestless = append(d.requests, r), true
 	return nil
 }
 
@@ -160,142 +142,53 @@ func readPairs(text string, texts map[string]*string, lists map[string]*[]string
 
 // parseInstanceFile reads a request file of `instance bind` and `instance attach`. Its error
 // names the line.
-func parseInstanceFile(data []byte) (contract.InstanceBindInput, error) {
-	var in contract.InstanceBindInput
+func parseInstanceFile(data []byte) (in contract.InstanceBindInput, err error) {
 	r := &yamlfile.Reader{}
 	body := r.Parse(data)
 	if len(r.Problems()) == 0 && body.Nothing() {
 		return in, errors.New("must be a mapping with the keys devices or requests")
 	}
-	for key, value := range r.Mapping(body, "a request file", "devices", "requests", "host", "project", "addresses") {
-		switch key {
-		case "devices":
-			for _, node := range r.List(value, key) {
-				in.Devices = append(in.Devices, readChoice(r, node))
-			}
-		case "requests":
-			for _, node := range r.List(value, key) {
-				in.Requests = append(in.Requests, readRequest(r, node))
-			}
-		case "host":
-			in.Host = r.Text(value, key)
-		case "project":
-			in.Project = notEmpty(r, value, key)
-		default:
-			for _, node := range r.List(value, key) {
-				in.Addresses = append(in.Addresses, notEmpty(r, node, "an address"))
-			}
-		}
-	}
+	r.Decode(body, "a request file", &in, checkRequested)
 	if err := firstProblem(r); err != nil {
 		return in, err
 	}
 	return in.Normalize()
 }
 
-// notEmpty reads a value as it is written: a project's ID may look like a number.
-func notEmpty(r *yamlfile.Reader, node yamlfile.Node, what string) string {
-	if node.Nothing() {
-		r.Problem(node, "%s is empty", what)
-		return ""
+// checkRequested checks a part of a request file, and gives it its one spelling.
+func checkRequested(part any) (err error) {
+	switch part := part.(type) {
+	case *contract.GuestAddress:
+		return tagging.CheckGuest([]contract.GuestAddress{*part})
+	case *contract.DeviceChoice:
+		if part.Tag != "" {
+			err = device.CheckTag(part.Tag)
+		}
+		var name string
+		if err == nil {
+			name, err = device.CanonicalName(part.Name)
+		}
+		part.Name = name
+		return cmp.Or(err, tagging.CheckGuest(part.Guest))
+	case *contract.DeviceRequest:
+		part.Count = max(part.Count, 1)
+		return checkRequest(part)
 	}
-	text := r.Scalar(node, what)
-	if text == "" && len(r.Problems()) == 0 {
-		r.Problem(node, "%s is empty", what)
-	}
-	return text
+	return nil
 }
 
-// readTag reads a tag, which must be written as text.
-func readTag(r *yamlfile.Reader, node yamlfile.Node) string {
-	tag := r.Text(node, "tag")
-	if len(r.Problems()) > 0 {
-		return tag
-	}
-	if err := device.CheckTag(tag); err != nil {
-		r.Problem(node, "%s", err)
-	}
-	return tag
-}
-
-// readChoice reads one device.
-func readChoice(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceChoice {
-	var c contract.DeviceChoice
-	for key, value := range mapping(r, node, "a device", "name", "tag", "guest") {
-		switch key {
-		case "name":
-			c.Name = r.Text(value, key)
-		case "tag":
-			c.Tag = readTag(r, value)
-		default:
-			for _, item := range r.List(value, key) {
-				c.Guest = readGuest(r, item, c.Guest)
-			}
+// checkRequest checks a request for free devices, and gives it its one spelling.
+func checkRequest(r *contract.DeviceRequest) error {
+	if r.Tag != "" {
+		if err := device.CheckTag(r.Tag); err != nil {
+			return err
 		}
 	}
-	if len(r.Problems()) > 0 {
-		return c
+	checked, err := contract.InstanceBindInput{Requests: []contract.DeviceRequest{*r}}.Normalize()
+	if err == nil {
+		*r = checked.Requests[0]
 	}
-	checked, err := contract.InstanceDetachInput{Devices: []string{c.Name}}.Normalize()
-	if err != nil {
-		r.Problem(node, "%s", err)
-		return c
-	}
-	c.Name = checked.Devices[0]
-	return c
-}
-
-// readGuest adds one address of a device in the guest.
-func readGuest(r *yamlfile.Reader, node yamlfile.Node, known []contract.GuestAddress) []contract.GuestAddress {
-	var found contract.GuestAddress
-	texts := guestKeys(&found)
-	for key, value := range mapping(r, node, "an item of guest", "bus", "address", "path", "devname") {
-		*texts[key] = notEmpty(r, value, key)
-	}
-	if len(r.Problems()) > 0 {
-		return known
-	}
-	all, err := appendGuest(known, found)
-	if err != nil {
-		r.Problem(node, "%s", err)
-	}
-	return all
-}
-
-// readRequest reads one request for free devices.
-func readRequest(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceRequest {
-	request := contract.DeviceRequest{Count: 1}
-	texts := map[string]*string{"type": &request.Type, "vendor": &request.Vendor, "model": &request.Model}
-	for key, value := range mapping(r, node, "a request", "type", "count", "traits", "tag", "vendor", "model",
-		"live_migratable") {
-		switch key {
-		case "count":
-			n, ok := r.Uint32(value, key)
-			if ok && (n == 0 || n > contract.MaxInstanceDevices) {
-				r.Problem(value, "count must be a number from 1 to %d", contract.MaxInstanceDevices)
-			}
-			request.Count = int(n)
-		case "traits":
-			for _, item := range r.List(value, key) {
-				request.Traits = append(request.Traits, r.Text(item, "a trait"))
-			}
-		case "tag":
-			request.Tag = readTag(r, value)
-		case "live_migratable":
-			request.LiveMigratable = r.Bool(value, key)
-		default:
-			*texts[key] = notEmpty(r, value, key)
-		}
-	}
-	if len(r.Problems()) > 0 {
-		return request
-	}
-	checked, err := contract.InstanceBindInput{Requests: []contract.DeviceRequest{request}}.Normalize()
-	if err != nil {
-		r.Problem(node, "%s", err)
-		return request
-	}
-	return checked.Requests[0]
+	return err
 }
 
 // readInstanceFile reads the file that the operator named.
@@ -333,11 +226,11 @@ func (a *app) readDomain(ctx context.Context, file string,
 
 // addDomain gives each device without a guest's address the one that the domain has for it: by
 // the address or the path that the device has on its host. One that the domain does not have is
-// named; the guest's address stays unknown.
+// named; the guest's address stays unknown. Without a domain it does nothing.
 func (a *app) addDomain(ctx context.Context, l deviceClient, found map[string][]contract.GuestAddress,
 	devices []contract.DeviceChoice) error {
 	for i, d := range devices {
-		if len(d.Guest) > 0 {
+		if len(d.Guest) > 0 || found == nil {
 			continue
 		}
 		address, path, err := a.onHost(ctx, l, d.Name)

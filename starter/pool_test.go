@@ -25,7 +25,7 @@ func pooled(more ...string) enrollment {
 			delete(set, key)
 		}
 	}
-	return enrollment{name: "node1", host: "h1", driver: "redfish", set: set}
+	return enrollment{Name: "node1", Host: "h1", Driver: "redfish", Set: set}
 }
 
 // The pool is no setting of the driver. Without dynamic_allocation the device is
@@ -47,7 +47,7 @@ func TestEnrollWithAPool(t *testing.T) {
 		require.Equal(t, "NODE", in.Enrollment.Type)
 		require.Equal(t, device.OwnerSelf, in.Enrollment.Owner)
 	}
-	in, err := enrollment{name: "d1", host: "h1", driver: "fake"}.input()
+	in, err := enrollment{Name: "d1", Host: "h1", Driver: "fake"}.input()
 	require.NoError(t, err)
 	require.Nil(t, in.Enrollment.Pool)
 }
@@ -75,11 +75,11 @@ func TestAPoolIsChecked(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 	e := pooled()
-	e.kind = "GPU"
+	e.Type = "GPU"
 	_, err := e.input()
 	require.EqualError(t, err, `type "GPU": only devices of the type NODE are shared in a pool`)
-	_, err = enrollment{name: "d1", host: "h1", driver: "fake",
-		set: map[string]string{"dynamic_allocation": "true"}}.input()
+	_, err = enrollment{Name: "d1", Host: "h1", Driver: "fake",
+		Set: map[string]string{"dynamic_allocation": "true"}}.input()
 	require.ErrorContains(t, err, "oneview is missing")
 }
 

@@ -27,6 +27,8 @@ type verbCommand struct {
 	cmd  *cobra.Command
 	// in points to the verb's input.
 	in any
+	// domain is the file of --domain; "": there is none.
+	domain string
 	// words takes the arguments that are no names off, and gives the names; nil: all are names.
 	words func(args []string) ([]string, error)
 	// check completes the input when the flags are read, and the action where its words depend on it.
@@ -47,13 +49,21 @@ func (a *app) verbCommands(tenants bool) (commands []*cobra.Command) {
 	return commands
 }
 
-func (a *app) verbCommand(v contract.Verb) *cobra.Command {
+// newVerbCommand is the command of a verb, which stands behind prefix, by what its entry says.
+func newVerbCommand(prefix string, v contract.Verb) *verbCommand {
 	says := v.Command
 	c := &verbCommand{verb: v, in: reflect.New(reflect.TypeOf(v.Input)).Interface()}
 	c.cmd = &cobra.Command{Use: v.Name + " " + says.Use, Short: v.About, Long: says.Long, Example: says.Example}
 	if says.Form != "" {
-		c.cmd.Annotations = forms(v.Name + " " + says.Form)
+		start := prefix + v.Name + " "
+		c.cmd.Annotations = forms(start + strings.ReplaceAll(says.Form, "\n", "\n"+start))
 	}
+	return c
+}
+
+func (a *app) verbCommand(v contract.Verb) *cobra.Command {
+	says := v.Command
+	c := newVerbCommand("", v)
 	flags := c.cmd.Flags()
 	var chosen selection
 	if says.Many {
@@ -111,18 +121,21 @@ func (a *app) verbCommand(v contract.Verb) *cobra.Command {
 
 // complete makes the input of what the flags say.
 func (c *verbCommand) complete(o *action) error {
-	if reason := reflect.ValueOf(c.in).Elem().FieldByName("Reason"); c.verb.Command.MustSay != "" {
-		reason.SetString(strings.TrimSpace(reason.String()))
-		if reason.String() == "" {
-			return usagef("--reason is missing: %s", c.verb.Command.MustSay)
-		}
+	reason := reflect.ValueOf(c.in).Elem().FieldByName("Reason")
+	reason.SetString(strings.TrimSpace(reason.String()))
+	if must := c.verb.Command.MustSay; must != "" && reason.String() == "" {
+		return usagef("--reason is missing: %s", must)
 	}
 	if c.check != nil {
 		if err := c.check(o); err != nil {
 			return err
 		}
 	}
-	in, _ := reflect.ValueOf(c.in).Elem().Interface().(contract.Input)
+	given, _ := reflect.ValueOf(c.in).Elem().Interface().(contract.Input)
+	in, err := contract.Normalize(given)
+	if err != nil {
+		return usagef("%s", err)
+	}
 	o.in = contract.CalledBy(in, operator())
 	return nil
 }
@@ -147,6 +160,16 @@ func inputFlags(flags *pflag.FlagSet, in any, reason string) {
 			flags.StringVar(value, name, "", "`"+kind+"`: "+rest)
 		}
 	}
+}
+
+// flagsOf are the flags that inputFlags makes.
+func flagsOf(in any) (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(in).Elem()) {
+		if name := f.Tag.Get("flag"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // extend adds what a verb's entry does not say: arguments that are no names, and what its input is made
@@ -184,7 +207,6 @@ func (a *app) extend(c *verbCommand) {
 		}
 	case *contract.MaintenanceInput:
 		c.check = func(o *action) error {
-			in.Reason = strings.TrimSpace(in.Reason)
 			switch {
 			case in.Off && in.Reason != "":
 				return usagef("--reason and --off exclude each other")
@@ -225,6 +247,17 @@ func (a *app) extend(c *verbCommand) {
 		}
 	case *contract.OverrideInput:
 		a.overrides(c, in)
+	case *contract.InstanceBindInput:
+		a.takesDevices(c, in)
+	case *contract.InstanceMoveInput:
+		c.movesInstance(in)
+	case *contract.InstanceDetachInput:
+		c.words = func(names []string) ([]string, error) {
+			if in.Devices = names; len(names) == 0 {
+				return nil, usagef("NAME is missing: name the devices to detach, or use burnish instance release for all")
+			}
+			return nil, nil
+		}
 	}
 }
 
@@ -251,9 +284,6 @@ func (c *verbCommand) movesTo(in *contract.MoveInput) {
 		if _, owned := to.Settings[settingOwner]; owned {
 			return usagef("--set %s: a device keeps its owner when it moves", settingOwner)
 		}
-		if *to, err = to.NormalizeSlot(); err != nil {
-			return usagef("%s", err)
-		}
 		return nil
 	}
 }
@@ -263,7 +293,7 @@ func (a *app) overrides(c *verbCommand, in *contract.OverrideInput) {
 	expires, flags := time.Hour, c.cmd.Flags()
 	flags.DurationVar(&expires, "expires", expires, "`DURATION`: how long it may be approved, at most 24h")
 	c.check = func(o *action) error {
-		in.Reason, in.Approve = strings.TrimSpace(in.Reason), strings.TrimSpace(in.Approve)
+		in.Approve = strings.TrimSpace(in.Approve)
 		switch {
 		case a.api == "":
 			return usagef("an override goes through the HTTP API, which knows who asks: give --api URL, or set %s",

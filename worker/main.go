@@ -148,7 +148,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		return err
 	}
 	stops = append(stops, runTasks(ctx, logger, task{"checking the Temporal cluster", nil, server.watch}))
-	if err := use(serveFigures(settings, figures)); err != nil {
+	if err := use(serveFigures(ctx, settings, figures, logger, fatal)); err != nil {
 		return err
 	}
 	devices := client.New(temporal)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"burnish/internal/api/access"
 	"burnish/internal/api/guest"
 	"burnish/internal/config"
 	"burnish/workflows/client"
@@ -31,7 +32,7 @@ func serveMetadata(ctx context.Context, settings config.Worker, devices *client.
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BURNISH_METADATA_SECRET_FILE: %w", err)}
 	}
-	listener, err := guest.Listen(ctx, settings.MetadataAddress)
+	listener, err := access.Listen(ctx, settings.MetadataAddress, nil)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("BURNISH_METADATA_ADDRESS: %w", err)}
 	}

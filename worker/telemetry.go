@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
+	"burnish/internal/api/access"
 	"burnish/internal/config"
 	"burnish/internal/oneview"
 	"burnish/internal/telemetry"
@@ -11,15 +14,22 @@ import (
 	"burnish/workflows/contract"
 )
 
+// figuresStopTimeout is how long the worker waits for answers of its figures when it stops.
+const figuresStopTimeout = 2 * time.Second
+
 // serveFigures serves the worker's figures and its readiness, if its settings say where.
-func serveFigures(settings config.Worker, figures *telemetry.Telemetry) (stop func() error, err error) {
+func serveFigures(ctx context.Context, settings config.Worker, figures *telemetry.Telemetry, logger *slog.Logger,
+	fatal func(error)) (stop func() error, err error) {
 	if settings.MetricsAddress == "" {
 		return nil, nil
 	}
-	if stop, err = figures.Serve(settings.MetricsAddress); err != nil {
+	listener, err := access.Listen(ctx, settings.MetricsAddress, nil)
+	if err != nil {
 		return nil, usageError{fmt.Errorf("BURNISH_METRICS_ADDRESS: %w", err)}
 	}
-	return stop, nil
+	logger.Info("metrics are served", "address", listener.Addr().String())
+	return serveHTTP(access.NewServer(figures.Handler(), logger), listener, "metrics at "+settings.MetricsAddress,
+		figuresStopTimeout, logger, fatal), nil
 }
 
 // queues are the task queues that a worker with these settings polls.

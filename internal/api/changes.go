@@ -11,14 +11,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Writer is the part of client.Client that changes devices and instances.
-type Writer interface {
-	Do(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error)
-	Ask(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.DryRun, error)
-	DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error)
-	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
-}
-
 // changeRoutes are the changes of devices, each with its own rule.
 func changeRoutes(verbs []contract.Verb) []route {
 	var all []route

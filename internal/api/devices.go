@@ -13,12 +13,12 @@ import (
 
 // Devices is the part of client.Client that the API uses.
 type Devices interface {
-	Reader
-	Writer
-	Describe(ctx context.Context, name string) (client.Execution, error)
-	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
+	client.Reader
+	client.Writer
 	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)
 	Fleet(ctx context.Context) ([]client.Execution, error)
+	ClusterID(ctx context.Context) (string, error)
+	SearchAttributes(ctx context.Context, namespace string) (map[string]string, error)
 }
 
 // resolve finds the name of the device that the path names by its UUID or NAME.

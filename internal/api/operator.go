@@ -6,32 +6,11 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"time"
 
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
-
-// Reader is the part of client.Client that operators' reads use: what the command line needs
-// beyond the devices themselves.
-type Reader interface {
-	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
-	Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error)
-	Instance(ctx context.Context, instance string) (contract.InstanceStatus, error)
-	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
-	Clouds(ctx context.Context) ([]string, error)
-	ReconcileState(ctx context.Context, cloud string) (contract.InventoryReconcileState, error)
-	Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
-	Appliances(ctx context.Context) ([]string, error)
-	OneViewState(ctx context.Context, appliance string) (contract.OneViewState, error)
-	Servers(ctx context.Context, in contract.ServersInput) (contract.Servers, error)
-	ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error)
-	LastPoll(ctx context.Context, queue string) (time.Time, error)
-	ClusterID(ctx context.Context) (string, error)
-	SearchAttributes(ctx context.Context, namespace string) (map[string]string, error)
-	Diagnosis(ctx context.Context) (client.Diagnosis, error)
-}
 
 // operatorRoutes are the reads of operators. A POST among them changes nothing: its question
 // has a body.

@@ -1,60 +1,35 @@
 package config
 
 import (
-	"fmt"
-	"strconv"
-
 	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/yamlfile"
 )
 
+// limits is the section limits of a policy.
+type limits struct {
+	ConcurrentCleans int      `yaml:"concurrent_cleans"`
+	PerHost          int      `yaml:"per_host"`
+	FreeCapacity     capacity `yaml:"free_capacity"`
+	Breaker          int      `yaml:"breaker"`
+	Canary           bool     `yaml:"canary"`
+}
+
+type capacity struct{ device.Capacity }
+
+// UnmarshalText reads a number of devices, or a percentage.
+func (c *capacity) UnmarshalText(text []byte) (err error) {
+	c.Capacity, err = device.ParseCapacity(string(text))
+	return err
+}
+
 // readLimits reads the section limits. It may be empty: then nothing is limited, and cleans
 // are counted all the same.
 func readLimits(r *yamlfile.Reader, node yamlfile.Node, policy *clean.Policy) {
-	limits := &device.Limits{}
-	policy.Limits = limits
-	numbers := map[string]*int{
-		"concurrent_cleans": &limits.ConcurrentCleans, "per_host": &limits.PerHost, "breaker": &limits.Breaker,
+	var given limits
+	if !node.Nothing() {
+		r.Decode(node, "limits", &given, nil)
 	}
-	for name, value := range r.Mapping(node, "limits", "concurrent_cleans", "per_host", "free_capacity",
-		"breaker", "canary") {
-		if value.Nothing() {
-			r.Problem(value, "%s has no value; leave it out for no limit", name)
-			continue
-		}
-		before := len(r.Problems())
-		switch name {
-		case "canary":
-			limits.Canary = r.Bool(value, name)
-		case "free_capacity":
-			text := r.Scalar(value, name)
-			if len(r.Problems()) > before {
-				continue
-			}
-			var err error
-			if limits.FreeCapacity, err = device.ParseCapacity(text); err != nil {
-				r.Problem(value, "%s: %s", name, err)
-			}
-		default:
-			text := r.Scalar(value, name)
-			if len(r.Problems()) > before {
-				continue
-			}
-			if err := positive(numbers[name])(text); err != nil {
-				r.Problem(value, "%s: %s", name, err)
-			}
-		}
-	}
-}
-
-func positive(into *int) func(string) error {
-	return func(value string) error {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 {
-			return fmt.Errorf("%q is not a positive number; leave it out for no limit", value)
-		}
-		*into = n
-		return nil
-	}
+	policy.Limits = &device.Limits{ConcurrentCleans: given.ConcurrentCleans, PerHost: given.PerHost,
+		FreeCapacity: given.FreeCapacity.Capacity, Breaker: given.Breaker, Canary: given.Canary}
 }

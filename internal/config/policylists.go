@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -73,24 +74,6 @@ func (e entry) required(r *yamlfile.Reader, key string) string {
 		return ""
 	}
 	return e.text(r, key)
-}
-
-// number gives the value of a key, a plain number that is not negative; 0 where it is absent.
-func (e entry) number(r *yamlfile.Reader, key string) int64 {
-	node, ok := e.keys[key]
-	if !ok {
-		return 0
-	}
-	text := e.text(r, key)
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || strconv.FormatInt(n, 10) != text {
-		r.Problem(node, "%s: %q is not a positive number", key, text)
-		return 0
-	}
-	return n
 }
 
 // match reads the keys that choose devices.
@@ -190,20 +173,12 @@ func readProperties(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy
 			r.Problem(e.at, "an entry of properties needs a profile")
 			continue
 		}
-		p := entryOf(r, e.keys["profile"], "a profile", "cpus", "cores", "memory_mib", "drives", "links")
-		entry.Profile = device.Properties{
-			CPUs: int(p.number(r, "cpus")), Cores: int(p.number(r, "cores")), MemoryMiB: p.number(r, "memory_mib"),
-		}
-		for _, d := range entriesOf(r, p.keys["drives"], "drives", "model", "capacity_bytes", "protocol") {
-			entry.Profile.Drives = append(entry.Profile.Drives, device.Drive{
-				Model: d.text(r, "model"), CapacityBytes: d.number(r, "capacity_bytes"), Protocol: d.text(r, "protocol"),
-			})
-		}
-		for _, l := range entriesOf(r, p.keys["links"], "links", "name", "width", "speed") {
-			entry.Profile.Links = append(entry.Profile.Links, device.Link{
-				Name: l.required(r, "name"), Width: int(l.number(r, "width")), Speed: l.text(r, "speed"),
-			})
-		}
+		r.Decode(e.keys["profile"], "a profile", &entry.Profile, func(into any) error {
+			if link, ok := into.(*device.Link); ok && link.Name == "" {
+				return errors.New("a link needs the key name")
+			}
+			return nil
+		})
 		for i, other := range policy.Properties {
 			if other.Match == entry.Match {
 				r.Problem(e.at, "it is never used: entry %d of properties is for the same devices", i+1)

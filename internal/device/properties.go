@@ -15,14 +15,14 @@ type Properties struct {
 	Drives    []Drive `json:"drives,omitempty"`
 	Links     []Link  `json:"links,omitempty"`
 	// Facts are what the driver pci found of a PCI device, each under a name.
-	Facts map[string]string `json:"facts,omitempty"`
+	Facts map[string]string `json:"facts,omitempty" yaml:"-"`
 	// Setup is how the server was set up; a profile of properties has none.
-	Setup Setup `json:"setup,omitempty"`
+	Setup Setup `json:"setup,omitempty" yaml:"-"`
 }
 
 // Drive is one drive of a server. Serial has no blanks around it.
 type Drive struct {
-	Serial        string `json:"serial,omitempty"`
+	Serial        string `json:"serial,omitempty" yaml:"-"`
 	Model         string `json:"model,omitempty"`
 	CapacityBytes int64  `json:"capacity_bytes,omitempty"`
 	Protocol      string `json:"protocol,omitempty"`

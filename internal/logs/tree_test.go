@@ -1,10 +1,11 @@
-package logs
+package logs_test
 
 import (
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"burnish/internal/logs"
+	"burnish/internal/testkit/testlog"
 )
 
 // root is the repository's.
@@ -138,24 +142,20 @@ func readCall(call *ast.CallExpr) (logCall, bool) {
 	return found, true
 }
 
-// Whoever logs names things by the same keys, which are listed here and documented.
+// Whoever logs names things by the same keys, which are documented.
 func TestKeysAreTheSameEverywhere(t *testing.T) {
-	known := map[string]bool{}
-	for _, k := range Keys() {
-		require.False(t, known[k.Name], "%s is listed twice", k.Name)
-		require.NotEmpty(t, k.Means, k.Name)
-		known[k.Name] = true
-	}
+	trail, known, err := testlog.Documented()
+	require.NoError(t, err)
 	calls := logCalls(t)
 	require.Greater(t, len(calls), 80, "they are found")
 	for _, c := range calls {
 		for _, key := range c.keys {
-			require.True(t, known[key], "%s: the key %q is not listed in keys.go", c.at, key)
+			require.Contains(t, known, key, "%s: the key %q is not listed in docs/logs.md", c.at, key)
 		}
 	}
-	for _, m := range Trail() {
+	for _, m := range trail {
 		for _, key := range slices.Concat(m.Keys, m.More) {
-			require.True(t, known[key], "%s: the key %q is not listed in keys.go", m.Text, key)
+			require.Contains(t, known, key, "%s: the key %q is not listed in docs/logs.md", m.Text, key)
 		}
 	}
 }
@@ -163,29 +163,26 @@ func TestKeysAreTheSameEverywhere(t *testing.T) {
 // Each message of the trail is written somewhere, at the level that is documented, and by its
 // constant: a program that looks for it finds every such line.
 func TestTheTrailIsWritten(t *testing.T) {
-	texts := map[string]string{}
-	constants := map[string]Message{}
-	for _, m := range Trail() {
-		texts[m.Text] = m.Text
+	trail, _, err := testlog.Documented()
+	require.NoError(t, err)
+	levels := map[string]string{} // by the message's text
+	for _, m := range trail {
+		levels[m.Text] = m.Level
 	}
-	for name, text := range map[string]string{
-		"CleanStarted": CleanStarted, "StepResumed": StepResumed, "StepDone": StepDone, "StepStopped": StepStopped,
-		"StepFailed": StepFailed,
-		"CleanEnded": CleanEnded, "Queued": Queued, "Bound": Bound, "Unbound": Unbound, "Returned": Returned,
-		"CleanFailed":  CleanFailed,
-		"CleanAborted": CleanAborted, "Refused": Refused, "HostUnreachable": HostUnreachable, "HostWaitEnded": HostWaitEnded,
-		"Settings": Settings, "Rules": Rules, "UnknownSetting": UnknownSetting,
-	} {
-		i := slices.IndexFunc(Trail(), func(m Message) bool { return m.Text == text })
-		require.GreaterOrEqual(t, i, 0, name)
-		constants[name] = Trail()[i]
+	constants := map[string]string{
+		"CleanStarted": logs.CleanStarted, "StepResumed": logs.StepResumed, "StepDone": logs.StepDone,
+		"StepStopped": logs.StepStopped, "StepFailed": logs.StepFailed, "CleanEnded": logs.CleanEnded,
+		"Queued": logs.Queued, "Bound": logs.Bound, "Unbound": logs.Unbound, "Returned": logs.Returned,
+		"CleanFailed": logs.CleanFailed, "CleanAborted": logs.CleanAborted, "Refused": logs.Refused,
+		"HostUnreachable": logs.HostUnreachable, "HostWaitEnded": logs.HostWaitEnded, "Settings": logs.Settings,
+		"Rules": logs.Rules, "UnknownSetting": logs.UnknownSetting,
 	}
-	require.Len(t, constants, len(Trail()))
+	require.ElementsMatch(t, slices.Collect(maps.Values(constants)), slices.Collect(maps.Keys(levels)))
 	written := map[string]bool{}
 	for _, c := range logCalls(t) {
-		require.Empty(t, texts[c.message], "%s: the message stands in this package", c.at)
-		if m, ok := constants[c.message]; ok {
-			require.Equal(t, m.Level.String(), strings.ToUpper(c.method), c.at)
+		require.Empty(t, levels[c.message], "%s: the message stands in package logs", c.at)
+		if text, ok := constants[c.message]; ok {
+			require.Equal(t, levels[text], strings.ToUpper(c.method), c.at)
 			written[c.message] = true
 		}
 	}

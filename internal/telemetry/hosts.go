@@ -5,11 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"burnish/internal/device"
 	"burnish/workflows/client"
-	"burnish/workflows/contract"
 )
 
 const (
@@ -17,8 +14,6 @@ const (
 	listedFor = time.Minute
 	// maxHosts bounds the hosts that are shown.
 	maxHosts = 1000
-	// hostsAtOnce bounds the questions about hosts that are open at once.
-	hostsAtOnce = 8
 )
 
 // hosts knows when a worker last polled each host's task queue. Only one round at a time
@@ -49,16 +44,8 @@ func (h *hosts) read(ctx context.Context) ([]sample, error) {
 		h.names = slices.Compact(h.names)
 		h.names = h.names[:min(len(h.names), maxHosts)]
 	}
-	var asking errgroup.Group
-	asking.SetLimit(hostsAtOnce)
-	polled := make([]time.Time, len(h.names))
-	for i, host := range h.names {
-		asking.Go(func() (err error) {
-			polled[i], err = h.client.LastPoll(ctx, contract.HostQueue(host))
-			return err
-		})
-	}
-	if err := asking.Wait(); err != nil {
+	polled, err := h.client.LastPolls(ctx, h.names)
+	if err != nil {
 		return nil, err
 	}
 	last := map[string]time.Time{}

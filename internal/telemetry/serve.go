@@ -1,14 +1,8 @@
 package telemetry
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"time"
 )
 
 // Handler answers /metrics, /healthz and /readyz, and GET and HEAD only.
@@ -36,44 +30,4 @@ func say(w http.ResponseWriter, status int, text string) {
 	if _, err := io.WriteString(w, text+"\n"); err != nil {
 		return // the caller has gone
 	}
-}
-
-// The limits of a connection. An answer may wait for one round of the fleet's figures.
-const (
-	headerTimeout = 5 * time.Second
-	requestLimit  = 10 * time.Second
-	answerTimeout = 30 * time.Second
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 8 << 10
-	closeTimeout  = 2 * time.Second
-)
-
-// Serve serves Handler at an address until stop is called.
-func (t *Telemetry) Serve(address string) (stop func() error, err error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	server := &http.Server{
-		Handler: t.Handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestLimit, WriteTimeout: answerTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelDebug),
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.log.Info("metrics are served", "address", listener.Addr().String())
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		err := server.Shutdown(ctx)
-		if errors.Is(err, context.DeadlineExceeded) { // an answer is under way
-			err = server.Close()
-		}
-		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
-			err = errors.Join(err, served)
-		}
-		if err != nil {
-			return fmt.Errorf("end the service of metrics: %w", err)
-		}
-		return nil
-	}, nil
 }

@@ -2,7 +2,7 @@
 // of plain mappings, lists and values. Unknown and duplicate keys, anchors, aliases,
 // merges and tags are problems, and each problem names its line.
 //
-// It walks the syntax tree and does not decode into Go values: a decoder turns 0x8086
+// It walks the syntax tree and does not use the library's decoder, which turns 0x8086
 // into "32902" where text is wanted, takes the first of two documents for the whole
 // file, and follows aliases and merge keys, behind which a reader of the file may
 // overlook what it says.

@@ -91,20 +91,32 @@ func (c *Client) diagnoseHosts(ctx context.Context, running []Execution) ([]Host
 		}
 	}
 	all := slices.SortedFunc(maps.Values(hosts), func(a, b *HostDiagnosis) int { return cmp.Compare(a.Host, b.Host) })
-	found := make([]HostDiagnosis, len(all))
+	found, names := make([]HostDiagnosis, len(all)), make([]string, len(all))
+	for i, h := range all {
+		found[i], names[i] = *h, h.Host
+	}
+	polls, err := c.LastPolls(ctx, names)
+	for i, at := range polls {
+		found[i].LastPoll = at
+	}
+	return found, err
+}
+
+// LastPolls are the times at which workers last polled the task queues of hosts, in their order.
+func (c *Client) LastPolls(ctx context.Context, hosts []string) ([]time.Time, error) {
+	polls := make([]time.Time, len(hosts))
 	var asked errgroup.Group
 	asked.SetLimit(askedAtOnce)
-	for i, h := range all {
+	for i, host := range hosts {
 		asked.Go(func() (err error) {
-			found[i] = *h
-			found[i].LastPoll, err = c.LastPoll(ctx, contract.HostQueue(h.Host))
+			polls[i], err = c.LastPoll(ctx, contract.HostQueue(host))
 			return err
 		})
 	}
 	if err := asked.Wait(); err != nil {
 		return nil, fmt.Errorf("ask who polls for the hosts: %w", err)
 	}
-	return found, nil
+	return polls, nil
 }
 
 // waitsForHost says that a device cannot go on without its host's worker: its clean runs, or

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func TestEveryUpdateCarriesWhoAndWhy(t *testing.T) {
 
 // A field that is a flag is text or a switch, which is all that the command line makes flags of.
 func TestFlagsAreTextOrSwitches(t *testing.T) {
-	for _, v := range contract.Verbs {
+	for _, v := range slices.Concat(contract.Verbs, contract.InstanceVerbs) {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(v.Input)) {
 			if f.Tag.Get("flag") != "" {
 				require.Contains(t, []reflect.Kind{reflect.String, reflect.Bool}, f.Type.Kind(), "%s: %s", v.Name, f.Name)

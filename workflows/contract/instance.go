@@ -83,7 +83,7 @@ type GuestAddress struct {
 	Address string `json:"address,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Devname string `json:"devname,omitempty"`
-	MAC     string `json:"mac,omitempty"`
+	MAC     string `json:"mac,omitempty" yaml:"-"`
 }
 
 // DeviceChoice is a device that an instance is to get, by name, with its role. Without Guest
@@ -118,13 +118,13 @@ type InstanceInput struct {
 // the Requests' devices must be. Project and Addresses are what the metadata service
 // recognizes the guest by; only bind takes them.
 type InstanceBindInput struct {
-	Request   string          `json:"request,omitempty"`
+	Request   string          `json:"request,omitempty" yaml:"-"`
 	Devices   []DeviceChoice  `json:"devices,omitempty"`
 	Requests  []DeviceRequest `json:"requests,omitempty"`
 	Host      string          `json:"host,omitempty"`
 	Project   string          `json:"project,omitempty"`
 	Addresses []string        `json:"addresses,omitempty"`
-	Reason    string          `json:"reason,omitempty"`
+	Reason    string          `json:"reason,omitempty" yaml:"-" flag:"reason"`
 	// OfDevice: the request is that of the one device's bind. Other devices may be bound to the
 	// instance by the same; only the device says whether it was granted.
 	OfDevice bool `json:"of_device,omitempty" api:"-"`
@@ -134,7 +134,7 @@ type InstanceBindInput struct {
 // InstanceDetachInput is the input of detach: the devices' names.
 type InstanceDetachInput struct {
 	Devices []string `json:"devices"`
-	Reason  string   `json:"reason,omitempty"`
+	Reason  string   `json:"reason,omitempty" flag:"reason"`
 	Caller  `api:"-"`
 }
 
@@ -144,7 +144,7 @@ type InstanceDetachInput struct {
 type InstanceMoveInput struct {
 	To      string         `json:"to"`
 	Devices []DeviceChoice `json:"devices,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
+	Reason  string         `json:"reason,omitempty" flag:"reason"`
 	Caller  `api:"-"`
 }
 

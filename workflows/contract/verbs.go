@@ -66,7 +66,7 @@ type Command struct {
 	// Does and Done say what is done, and what was: "release" and "released". A question and a dry run
 	// say the one, the answer the other.
 	Does, Done string
-	// Use is the command's line of use after its name, Form another one, Long what else there is to know.
+	// Use is the command's line of use after its name, Form further ones, Long what else there is to know.
 	Use, Form, Long, Example string
 	// Reason is what the flag --reason says; MustSay why there must be one, "" where there need not.
 	Reason, MustSay string
@@ -82,6 +82,8 @@ type Command struct {
 const (
 	keptWithDevice = "why; kept with the device"
 	keptWithClean  = "why; kept with the clean"
+
+	keptWithInstance = "why; kept with the instance"
 )
 
 // What is asked of a device.
@@ -187,16 +189,72 @@ var Verbs = []Verb{
 
 // What is asked of an instance. Bind, attach and detach need no workflow of it.
 var (
-	VerbInstanceBind        = Verb{Name: "bind", About: "reserve several devices for an instance: all of them, or none", Input: InstanceBindInput{}}
-	VerbInstanceAttach      = Verb{Name: "attach", About: "add devices to an instance: all of them, or none", Input: InstanceBindInput{}}
-	VerbInstanceDetach      = Verb{Name: "detach", About: "take devices from an instance; each is then cleaned by itself", Input: InstanceDetachInput{}}
-	VerbInstanceRelease     = Verb{Name: "release", About: "take all devices from an instance that is deleted", Input: ReasonInput{}}
-	VerbInstanceRebuild     = Verb{Name: "rebuild", About: "rebuild an instance; it keeps its devices, and nothing is cleaned", Input: ReasonInput{}}
-	VerbInstanceMigrate     = Verb{Name: "migrate", About: "bind devices on another host, until confirm or revert", Input: InstanceMoveInput{}}
-	VerbInstanceLiveMigrate = Verb{Name: "live-migrate", About: "bind devices on another host for a guest that keeps running", Input: InstanceMoveInput{}}
-	VerbInstanceConfirm     = Verb{Name: "confirm", About: "end a migration: the instance stays on the new host", Input: ReasonInput{}}
-	VerbInstanceRevert      = Verb{Name: "revert", About: "take a migration back: the instance stays on the old host", Input: ReasonInput{}}
-	VerbInstanceEvacuate    = Verb{Name: "evacuate", About: "give an instance devices on another host, because its own is lost", Input: InstanceMoveInput{}}
+	VerbInstanceBind = Verb{Name: "bind", About: "reserve several devices for an instance: all of them, or none", Input: InstanceBindInput{},
+		Command: Command{Done: "bound", Use: "UUID --device NAME[=TAG] [--guest …]…", Form: "UUID --request type=T[,count=N]…\nUUID --file FILE", Reason: keptWithInstance,
+			Long: `It returns when all devices are reserved. Start the guest only after that. If one device is
+refused, none is bound. What was only claimed is free again; what was already being reserved
+is cleaned.
+
+FILE:
+
+  host: h1
+  project: 9c1f0ab2d6c84e5f8c0e4c0f7a1d2b3e
+  addresses: [10.0.0.5]
+  devices:
+    - name: h1_0000:01:00.0
+      tag: database
+      guest: [{bus: pci, address: "0000:00:05.0"}]
+  requests:
+    - {type: NVME, count: 2, traits: [HW_NVME_CES]}`,
+			Example: `  burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 \
+    --device h1_0000:01:00.0=database --guest bus=pci,address=0000:00:05.0 \
+    --device h1_0000:02:00.0=uplink
+  burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --request type=NVME,count=2,trait=HW_NVME_CES
+  virsh dumpxml vm1 | burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 \
+    --device h1_0000:01:00.0=database --domain -`}}
+	VerbInstanceAttach = Verb{Name: "attach", About: "add devices to an instance: all of them, or none", Input: InstanceBindInput{},
+		Command: Command{Done: "attached", Use: "UUID --device NAME[=TAG] [--guest …]…", Form: "UUID --request type=T[,count=N]…\nUUID --file FILE", Reason: keptWithInstance,
+			Long: `A device that the instance already has is not bound again: its guest's addresses are
+recorded, if they are given.`,
+			Example: "  burnish instance attach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --device h1_0000:03:00.0=scratch"}}
+	VerbInstanceDetach = Verb{Name: "detach", About: "take devices from an instance; each is then cleaned by itself", Input: InstanceDetachInput{},
+		Command: Command{Done: "detached", Use: "UUID NAME…", Reason: keptWithInstance,
+			Long: `A device leaves the document that the guest reads before its binding ends. Remove it from
+the guest first: its data is erased.`,
+			Example: "  burnish instance detach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 h1_0000:03:00.0"}}
+	VerbInstanceRelease = Verb{Name: "release", About: "take all devices from an instance that is deleted", Input: ReasonInput{},
+		Command: Command{Done: "released", Use: "UUID", Reason: keptWithInstance,
+			Long: `Its document is gone before the first binding ends. During a migration the devices of both
+hosts are released. Each device is then cleaned by itself.`,
+			Example: "  burnish instance release 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"}}
+	VerbInstanceRebuild = Verb{Name: "rebuild", About: "rebuild an instance; it keeps its devices, and nothing is cleaned", Input: ReasonInput{},
+		Command: Command{Done: "rebuilt", Use: "UUID", Reason: keptWithInstance,
+			Long:    "The devices stay bound, and their data stays as it is.",
+			Example: "  burnish instance rebuild 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"}}
+	VerbInstanceMigrate = Verb{Name: "migrate", About: "bind devices on another host, until confirm or revert", Input: InstanceMoveInput{},
+		Command: Command{Use: "UUID --to HOST", Reason: keptWithInstance,
+			Long: `The instance has the devices of both hosts until burnish instance confirm or revert. From
+now on the guest's document shows the new ones, with the same tags. No data is copied
+between devices.`,
+			Example: "  burnish instance migrate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2"}}
+	VerbInstanceLiveMigrate = Verb{Name: "live-migrate", About: "bind devices on another host for a guest that keeps running", Input: InstanceMoveInput{},
+		Command: Command{Use: "UUID --to HOST", Reason: keptWithInstance,
+			Long: `As migrate, but only if each device on both hosts is marked live-migratable; otherwise it is
+refused, and nothing is bound. Ended by burnish instance confirm or revert.`,
+			Example: "  burnish instance live-migrate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2"}}
+	VerbInstanceConfirm = Verb{Name: "confirm", About: "end a migration: the instance stays on the new host", Input: ReasonInput{},
+		Command: Command{Done: "confirmed", Use: "UUID", Reason: keptWithInstance,
+			Long:    "The devices of the old host stay reserved, and are cleaned.",
+			Example: "  burnish instance confirm 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"}}
+	VerbInstanceRevert = Verb{Name: "revert", About: "take a migration back: the instance stays on the old host", Input: ReasonInput{},
+		Command: Command{Done: "reverted", Use: "UUID", Reason: keptWithInstance,
+			Long: `The devices of the new host stay reserved, and are cleaned. Those of the old host are the
+instance's again, as they were.`,
+			Example: "  burnish instance revert 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"}}
+	VerbInstanceEvacuate = Verb{Name: "evacuate", About: "give an instance devices on another host, because its own is lost", Input: InstanceMoveInput{},
+		Command: Command{Done: "evacuated", Use: "UUID --to HOST", Reason: keptWithInstance,
+			Long:    "The old host need not answer. Its devices stay reserved, and are cleaned when it is back.",
+			Example: "  burnish instance evacuate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2"}}
 )
 
 // InstanceVerbs are what is asked of an instance.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -204,9 +203,4 @@ func clipped(about []any) []any {
 		}
 	}
 	return about
-}
-
-// Listen listens for guests, within bounds of how many connections there are.
-func Listen(ctx context.Context, address string) (net.Listener, error) {
-	return access.Listen(ctx, address, nil)
 }

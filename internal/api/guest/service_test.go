@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
+	"burnish/internal/api/access"
 	"burnish/workflows/contract"
 )
 
@@ -249,7 +250,7 @@ func serve(t *testing.T, f *fleet) string {
 	t.Helper()
 	s, _ := serviceOf(f)
 	web := NewServer(s.Options)
-	l, err := Listen(t.Context(), "127.0.0.1:0")
+	l, err := access.Listen(t.Context(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(l) }()

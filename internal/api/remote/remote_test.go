@@ -144,41 +144,6 @@ func TestEachChangeHasItsOwnKey(t *testing.T) {
 	require.NotEqual(t, got.names()[0], got.names()[1])
 }
 
-// A change whose connection is lost again may have been carried out; a read cannot.
-func TestAConnectionThatStaysLost(t *testing.T) {
-	c, got := serve(t, none, func(_ int, w http.ResponseWriter, _ *http.Request) { hangUp(w) })
-	_, err := c.Do(within(t, time.Minute), "d1", contract.VerbProvide, contract.ReasonInput{})
-	require.True(t, client.Unconfirmed(err), err)
-	sent := len(got.requests())
-	require.Equal(t, 2, sent)
-	_, err = c.Query(within(t, time.Minute), "d1")
-	require.False(t, client.Unconfirmed(err), err)
-	refusal, ok := client.Fault(err)
-	require.True(t, ok)
-	require.Equal(t, device.CodeUnreachable, refusal.Fault.Code)
-	require.Greater(t, len(got.requests()), sent+1)
-}
-
-// Nothing is sent where nothing listens, and no token to a server that is no API.
-func TestNothingListens(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	_, err = New(t.Context(), "http://"+l.Addr().String(), env(map[string]string{config.VarAPIToken: "s3cret"}))
-	require.ErrorContains(t, err, "the API at http://"+l.Addr().String()+" does not answer: dial tcp")
-	require.NotContains(t, err.Error(), "s3cret")
-
-	var tokens []string
-	another := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tokens = append(tokens, r.Header.Get("X-Auth-Token"))
-		fmt.Fprint(w, "hello")
-	}))
-	t.Cleanup(another.Close)
-	_, err = New(t.Context(), another.URL, env(map[string]string{config.VarAPIToken: "s3cret"}))
-	require.ErrorContains(t, err, "gave an answer that this program does not understand")
-	require.Equal(t, []string{""}, tokens)
-}
-
 // An accepted change is asked for again, by its key, until it is finished.
 func TestAnAcceptedChangeIsWaitedFor(t *testing.T) {
 	c, got := serve(t, none, func(n int, w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"burnish/internal/api/access"
 	"burnish/internal/api/guest"
 	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
@@ -110,7 +111,7 @@ func (r *instanceRun) bindSome(n int, delay time.Duration) measurement {
 func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) {
 	id := uuid.NewString()
 	must.Get(r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(instanceDevices)))
-	listener := must.Get(guest.Listen(ctx, "127.0.0.1:0"))
+	listener := must.Get(access.Listen(ctx, "127.0.0.1:0", nil))
 	web := guest.NewServer(guest.Options{
 		Instances: r.burnish, Secret: func() ([]byte, error) { return []byte(readSecret), nil },
 		Log: slog.New(slog.DiscardHandler),

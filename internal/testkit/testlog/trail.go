@@ -3,6 +3,8 @@ package testlog
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,6 +52,52 @@ func Lines(text string) ([]Line, error) {
 	return all, nil
 }
 
+// Message is a message of the trail, as docs/logs.md promises it.
+type Message struct {
+	Text, Level, Worker string
+	// Keys are those that each such line has, More those that it may have.
+	Keys, More []string
+}
+
+// Documented are the messages of the trail and the keys of all lines, by docs/logs.md. A key or a
+// message that stands there twice, or without its meaning, is an error.
+func Documented() (trail []Message, keys []string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, nil, err
+	}
+	for ; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) { // a test runs in its package
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "docs", "logs.md"))
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		row := strings.Split(strings.TrimSpace(line), " | ")
+		name, isRow := strings.CutPrefix(row[0], "| `")
+		name, meaning := strings.Trim(name, "`"), strings.Trim(row[len(row)-1], "| ")
+		id := fmt.Sprint(len(row), name)
+		switch {
+		case !isRow:
+			continue
+		case meaning == "" || seen[id]:
+			return nil, nil, fmt.Errorf("docs/logs.md: %s has no meaning, or stands there twice", name)
+		case len(row) == 2:
+			keys = append(keys, name)
+		default:
+			have, more, _ := strings.Cut(row[3], ", perhaps ")
+			trail = append(trail, Message{name, row[1], row[2], strings.Fields(strings.ReplaceAll(have, "`", "")),
+				strings.Fields(strings.ReplaceAll(more, "`", ""))})
+		}
+		seen[id] = true
+	}
+	return trail, keys, nil
+}
+
 // Trail gives those lines of a log in JSON that are of the trail, each of which has its level
 // and its keys, and no other one.
 func Trail(text string) ([]Line, error) {
@@ -57,13 +105,17 @@ func Trail(text string) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
+	messages, _, err := Documented()
+	if err != nil {
+		return nil, err
+	}
 	var trail []Line
 	for _, line := range all {
-		i := slices.IndexFunc(logs.Trail(), func(m logs.Message) bool { return line.Is(m.Text) })
+		i := slices.IndexFunc(messages, func(m Message) bool { return line.Is(m.Text) })
 		if i < 0 {
 			continue
 		}
-		if err := check(logs.Trail()[i], line); err != nil {
+		if err := check(messages[i], line); err != nil {
 			return nil, err
 		}
 		trail = append(trail, line)
@@ -75,8 +127,8 @@ func Trail(text string) ([]Line, error) {
 var ofEachLine = []string{"time", "level", "msg", logs.Role, logs.Worker, logs.Queue, logs.Workflow, logs.Run,
 	logs.Update, logs.Attempt}
 
-func check(m logs.Message, line Line) error {
-	if line["level"] != m.Level.String() {
+func check(m Message, line Line) error {
+	if line["level"] != m.Level {
 		return fmt.Errorf("%q is at level %v, not %s", m.Text, line["level"], m.Level)
 	}
 	for _, key := range m.Keys {
