@@ -293,11 +293,20 @@ func (s *scene) lasts(d time.Duration) {
 	}
 }
 
+// doing is what is under way.
+func (s *scene) doing() string {
+	text := fmt.Sprintf("%+v %+v retry %s pause %s", s.d.Status(), s.d.Intent, s.d.RetryAt, s.d.PausedUntil)
+	for _, j := range s.d.Jobs {
+		text += fmt.Sprintf("\n%s: %s, call %+v, until %s", j.ID, j.Phase, j.Call, j.Until)
+	}
+	return text
+}
+
 // reach lets things happen until the device is in a state.
 func (s *scene) reach(state device.State) {
 	s.Helper()
 	for i := 0; s.d.Device.State != state; i++ {
-		require.True(s, i < 5000 && s.within(24*time.Hour), "it is %s, and not %s: %+v", s.d.Device.State, state, s.d.Status())
+		require.True(s, i < 5000 && s.within(24*time.Hour), "it is %s, and not %s: %s", s.d.Device.State, state, s.doing())
 	}
 }
 
@@ -321,8 +330,8 @@ func (s *scene) looks() (n int) {
 // until ends calls until one of the activity is due.
 func (s *scene) until(activity string) {
 	s.Helper()
-	for !slices.ContainsFunc(s.d.Due(), func(c Call) bool { return c.Activity == activity }) {
-		require.True(s, s.within(time.Hour), "%s never becomes due", activity)
+	for i := 0; !slices.ContainsFunc(s.d.Due(), func(c Call) bool { return c.Activity == activity }); i++ {
+		require.True(s, i < 1000 && s.within(time.Hour), "%s never becomes due: %+v", activity, s.d.Status())
 	}
 }
 

@@ -41,6 +41,7 @@ type world struct {
 	// other has the same hardware, listed: once the device itself is. previous is the run of its workflow that ended
 	// before, says what its instance answers. names are those that were left for a host, moved what goes on elsewhere.
 	other, listed string
+	unreadable    bool // a record of the hardware cannot be read
 	previous      contract.PreviousRun
 	says          contract.InstanceAnswer
 	asks          []contract.InstanceQuestion
@@ -84,12 +85,16 @@ func (s *scene) make(j *Job) bool {
 		return true
 	}
 	if onHost && s.away {
-		switch within := c.How.StartWithin; {
-		case s.ready[c.Key].IsZero() || within == 0:
+		within := c.How.StartWithin
+		if c.How.Way == ToPower {
+			within = hostResponse
+		}
+		if s.ready[c.Key].IsZero() || within == 0 {
 			s.ready[c.Key] = s.now.Add(cmp.Or(within, time.Hour))
 			return false
 		}
-		s.ended(c, Outcome{NotStarted: true, Fault: hostUnreachable("")})
+		s.ended(c, Outcome{NotStarted: true, Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+			Message: "no worker of this host took its task in time", Remedy: "start burnish-worker on the host"}})
 		return true
 	}
 	s.tries[c.Key]++
@@ -150,6 +155,10 @@ func (s *scene) carriedOut(c Call, earlier int) Outcome {
 	ctx, err := activityContext()
 	require.NoError(s, err)
 	control := &activities.Control{Store: s.inv, Real: s.real}
+	if c.Activity == contract.ActivityForget {
+		s.known = false
+		return Outcome{}
+	}
 	switch in := c.In.(type) {
 	case contract.ReservationRequest:
 		in.EarlierWrites = earlier
@@ -174,6 +183,9 @@ func (s *scene) carriedOut(c Call, earlier int) Outcome {
 		found, f := s.power(in.Action)
 		return Outcome{Found: &found, Fault: f}
 	case contract.FindBySerialInput:
+		if s.unreadable && !in.Listed {
+			return Outcome{Fault: refusing(device.NeedsOperator, device.CodeInventoryInvalid)}
+		}
 		found := contract.DeviceBySerial{Name: s.other}
 		if in.Listed {
 			found.Name = s.listed
@@ -196,15 +208,9 @@ func (s *scene) carriedOut(c Call, earlier int) Outcome {
 		}
 		s.slots = append(s.slots, in)
 	default:
-		switch c.Activity {
-		case contract.ActivityFindPreviousRun:
-			previous := s.previous
-			return Outcome{Found: &previous}
-		case contract.ActivityForget:
-			s.known = false
-		default:
-			s.Fatalf("no such call: %+v", c)
-		}
+		require.Equal(s, contract.ActivityFindPreviousRun, c.Activity)
+		previous := s.previous
+		return Outcome{Found: &previous}
 	}
 	return Outcome{}
 }
@@ -312,9 +318,11 @@ func (s *scene) copied(of *contract.DeviceState) (state contract.DeviceState) {
 // renewed: the device continues as new, with nothing but what is handed over.
 func (s *scene) renewed() {
 	s.Helper()
-	s.rest()
-	s.d.Mail = nil
-	require.True(s, s.d.Quiet(), "it cannot continue as new")
+	s.d.Jobs = slices.DeleteFunc(s.d.Jobs, func(j *Job) bool { return j.Ended }) // answered
+	for i := 0; !s.d.Quiet(); i++ {
+		s.d.Mail = nil
+		require.True(s, s.d.Quiet() || i < 500 && s.within(24*time.Hour), "it cannot continue as new: %s", s.doing())
+	}
 	s.putBack(s.d.DeviceState)
 }
 
