@@ -49,6 +49,7 @@ type world struct {
 	moved         []contract.DeviceState
 	taken         bool // the new name of a move
 	slots         []contract.SlotRequest
+	before        func() // is called before each call has effect
 	limitsGone    bool
 	// tries are how often a call was made, ready when it is made again or given up, began its first attempt.
 	tries        map[string]int
@@ -100,6 +101,9 @@ func (s *scene) make(j *Job) bool {
 	s.tries[c.Key]++
 	if s.began[c.Key].IsZero() {
 		s.began[c.Key] = s.now
+	}
+	if s.before != nil {
+		s.before()
 	}
 	o := s.carriedOut(c, s.tries[c.Key]-1)
 	if f := o.Fault; f != nil && f.Class == device.Transient && s.again(c, f) {

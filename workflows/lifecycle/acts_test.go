@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -73,7 +74,7 @@ func TestActsAreThoseThatChangedSomething(t *testing.T) {
 // An act that was accepted and failed says so.
 func TestActsThatFailedSayWhy(t *testing.T) {
 	w := newAvailable(t)
-	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+	w.inventory.InjectFault = inventorysim.Times(1, "PutReserved", true, inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 	require.Equal(t, device.CodeInventoryInvalid, w.lastAct().Fault)
 	w.reach(device.Available)

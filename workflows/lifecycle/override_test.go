@@ -96,7 +96,7 @@ func TestOverride(t *testing.T) {
 	w.requestOverride("x1")
 	v := w.view()
 	require.Equal(t, device.Error, v.DeviceState, "one principal changes nothing")
-	require.Equal(t, 1, w.inventory.reserved)
+	require.Equal(t, 1, w.inventory.Reserved)
 	require.Equal(t, "alice", v.Override.Pending.RequestedBy)
 
 	w.override(w.signed("alice", contract.OverrideInput{Approve: "x1"})).refusedUnseen(device.CodeSamePrincipal)
@@ -112,7 +112,7 @@ func TestOverride(t *testing.T) {
 	w.idle()
 	require.Equal(t, []string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve},
 		w.scheduledActivities[calls:])
-	require.Zero(t, w.inventory.reserved)
+	require.Zero(t, w.inventory.Reserved)
 	require.Empty(t, w.recorded(), "the tenant's record is removed")
 	w.requireMatchingGenerations()
 
@@ -166,7 +166,7 @@ func TestOverrideAcceptsNoLaterData(t *testing.T) {
 	w.makeAvailable()
 	w.allocatedByNova("c1")
 	w.failStep("verify", 0, device.CodeIO)
-	w.inventory.free("c1")
+	w.inventory.Free("c1")
 	w.hintReconcile()
 	w.reach(device.Error)
 	w.idle()
@@ -196,7 +196,7 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 		ask      func(*deviceEnv)
 	}{
 		"a reservation": {contract.ActivityEnsureReserved, func(w *deviceEnv) {
-			w.inventory.writeByOther(0)
+			w.inventory.WriteByOther(0)
 			w.hintReconcile()
 		}},
 		"a read":              {read, (*deviceEnv).hintReconcile},
@@ -211,7 +211,7 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 				w.makeAvailable()
 				w.allocatedByNova("c1")
 				w.failStep("verify", 0, device.CodeIO)
-				w.inventory.free("c1")
+				w.inventory.Free("c1")
 				w.hintReconcile()
 				w.reach(device.Error)
 				w.idle()
@@ -232,12 +232,12 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 				w.until("the call", func() bool { return began })
 				ok[contract.Result](w.override(approval))
 				if another {
-					w.inventory.recreate("again")
-				} else if w.inventory.reserved == 1 {
-					w.inventory.writeByOther(0)
+					w.inventory.Recreate("again")
+				} else if w.inventory.Reserved == 1 {
+					w.inventory.WriteByOther(0)
 				}
 				w.allocateUnseen("c2")
-				w.inventory.free("c2")
+				w.inventory.Free("c2")
 				w.returned()
 				require.True(t, w.host.clean(), w.describe())
 				require.False(t, w.view().NotSanitized)

@@ -52,7 +52,7 @@ func TestBindingsSayWhenAndByWhom(t *testing.T) {
 }
 
 // What no person asked for is Burnish's own: the clean after a binding, its failure because the
-// time for it ended, a binding that the inventory shows, a poll that finds a server taken.
+// time for it ended, a binding that the inventory shows.
 func TestActsOfTheMachine(t *testing.T) {
 	t.Run("the clean after a binding", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -86,17 +86,6 @@ func TestActsOfTheMachine(t *testing.T) {
 		began := b[len(b)-1].Began
 		require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"},
 			[]string{began.Verb, began.By, began.Reason})
-	})
-	t.Run("a poll of its pool", func(t *testing.T) {
-		w := newShared(t).available()
-		require.Empty(t, w.actsOf(device.Taken))
-		w.pool.take()
-		w.poll(contract.SignalTaken)
-		w.requireTaken()
-		taken := w.actsOf(device.Taken)
-		require.Len(t, taken, 1)
-		require.Equal(t, contract.ByBurnish, taken[0].By)
-		require.Contains(t, taken[0].Reason, "poll")
 	})
 }
 
