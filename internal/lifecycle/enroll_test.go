@@ -535,7 +535,7 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 // Another policy, or another entry of the device, does not replace the operation of a device that is in use, and neither
 // does a failed erase: only a discovery in error or of an idle one does. A device's own entry comes first.
 //
-// S2.26, S2.28, S2.99, S2.105
+// S2.26, S2.28, S2.29, S2.99, S2.105
 func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	s := drive(t, clean.ErasePolicy{}).offers().boundTo("i1")
 	s.policy.NVMe = clean.ErasePolicy{Action: clean.ActionZero}

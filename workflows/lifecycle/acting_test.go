@@ -30,15 +30,6 @@ func (w *deviceEnv) recorded() string {
 	return *w.inventory.Tenant
 }
 
-// requireNotOfferedAfterUse checks that Burnish does not unreserve the device with this data.
-func (w *deviceEnv) requireNotOfferedAfterUse(data string) {
-	w.inventory.OnWrite = func(what string) {
-		if what == "put" && w.inventory.Reserved == 0 && w.host.blocks[0] == data {
-			w.Errorf("unreserved with the data of %s", data)
-		}
-	}
-}
-
 func (w *deviceEnv) claim(instance string, within time.Duration) *call {
 	return w.send(contract.VerbClaim.Update(), "", contract.BindInput{
 		Instance: instance, Request: "r-" + instance, Deadline: w.clock().Add(within).Format(time.RFC3339),
@@ -108,22 +99,6 @@ func newNovaDevice(t *testing.T) *deviceEnv {
 	return w
 }
 
-func (w *deviceEnv) hintReconcile() {
-	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
-}
-
-// allocatedByNova makes Nova allocate and reserve the device, and the workflow observe it.
-func (w *deviceEnv) allocatedByNova(consumer string) {
-	w.t.Helper()
-	require.True(w.t, w.inventory.Allocate(consumer))
-	w.inventory.WriteByOther(1)
-	w.host.writeAsTenant(consumer)
-	w.hintReconcile()
-	v := w.reach(device.Allocated)
-	require.Equal(w.t, consumer, *v.InstanceUUID)
-	w.idle()
-}
-
 // recreateProvider makes Nova re-create the provider with the same generation; used adds an
 // allocation that ends again.
 func (w *deviceEnv) recreateProvider(used bool) {
@@ -162,13 +137,6 @@ func (w *deviceEnv) hintFromNewerHost(change func(*contract.HostDeviceRecord)) c
 	h := w.host.hint(w.clock())
 	change(h.Host)
 	return h
-}
-
-// allocateUnseen has Nova allocate and reserve the device, and an instance fill it with data.
-func (w *deviceEnv) allocateUnseen(consumer string) {
-	require.True(w.t, w.inventory.Allocate(consumer), w.describe())
-	w.inventory.WriteByOther(1)
-	w.host.writeAsTenant(consumer)
 }
 
 func count(all []string, one string) int {

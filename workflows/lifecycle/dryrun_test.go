@@ -3,7 +3,6 @@ package lifecycle_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,47 +67,4 @@ func TestADryRunLeavesNoEvent(t *testing.T) {
 	require.Equal(t, before, w.state())
 	require.Equal(t, device.CodeInvalid, w.dry("polish", contract.ReasonInput{}).Refusal.Fault.Code)
 	require.Equal(t, device.CodeInvalid, w.dry(contract.VerbRetire.Update(), []string{"no input"}).Refusal.Fault.Code)
-}
-
-// Labels are kept with the device: from its enrollment, over later runs and another slot. They
-// show in the listing, and changing them is an act.
-func TestLabelsAreKept(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	e := w.enrollment()
-	e.Labels = map[string]string{"rack": "a"}
-	ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}))
-	require.Equal(t, e.Labels, w.view().Labels)
-	require.Equal(t, e.Labels, w.publishedMemo.Labels)
-	label := func(change device.LabelChange) *call {
-		return w.send(contract.VerbLabel.Update(), "", contract.LabelInput{LabelChange: change, Caller: ann})
-	}
-	state := w.view().UpdatedAt
-	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"tier": "gold"}}))
-	require.Equal(t, []string{"enroll", "label tier=gold"}, w.verbs())
-	require.Equal(t, "ann (42)", w.lastAct().By)
-	require.Equal(t, state, w.view().UpdatedAt, "a label is no change of the device")
-	f := label(device.LabelChange{Set: map[string]string{"rack": "b"}}).refused(device.CodeInvalid).Fault
-	require.Equal(t, []string{"label rack is a already", "use --overwrite"}, []string{f.Message, f.Remedy})
-	require.True(t, ok[contract.Result](label(device.LabelChange{Set: map[string]string{"rack": "a"}})).Already)
-	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"rack": "b"}, Overwrite: true}))
-	ok[contract.Result](w.enroll(false)) // again: the labels that it has stay
-	w.nextRun()
-	want := map[string]string{"rack": "b", "tier": "gold"}
-	require.Equal(t, want, w.view().Labels)
-	require.Equal(t, want, w.publishedMemo.Labels)
-	ok[contract.Result](label(device.LabelChange{Remove: []string{"rack", "tier"}}))
-	require.Empty(t, w.view().Labels)
-}
-
-// A device says since when it has its state; what changes nothing of it keeps that time.
-func TestStateSince(t *testing.T) {
-	w := newAvailable(t)
-	since := w.view().StateSince
-	require.NotZero(t, since)
-	w.pass(time.Hour)
-	ok[contract.Result](w.maintain(false))
-	require.Equal(t, since, w.view().StateSince)
-	require.True(t, w.view().UpdatedAt.After(since))
-	ok[contract.Result](w.ask(contract.VerbManage.Update()))
-	require.True(t, w.view().StateSince.After(since))
 }
