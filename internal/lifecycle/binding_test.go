@@ -108,7 +108,8 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 		}
 	}
 	again()
-	require.Equal(t, 1, s.ok(contract.VerbBind, contract.BindInput{Instance: "i1"}).Binding, "who has it, without a request")
+	require.Equal(t, 1, s.ok(contract.VerbBind, contract.BindInput{Instance: "i1"}).Binding,
+		"who has it, without a request")
 	for _, in := range []contract.BindInput{{Instance: "i1", Request: "another"}, {Instance: "i9"},
 		{Instance: "i9", Request: "r-i1"}} {
 		s.refusal(device.CodeRefused, contract.VerbBind, in)

@@ -151,7 +151,8 @@ func TestVerifyFollowsInTheActivityOfZero(t *testing.T) {
 	})
 	t.Run("fails", func(t *testing.T) {
 		s := run(t, func(contract.StepAnswer) *contract.NextResult {
-			return &contract.NextResult{Refusal: &contract.Refusal{Fault: *refusing(device.NeedsOperator, device.CodeVerifyFailed)}}
+			return &contract.NextResult{Refusal: &contract.Refusal{Fault: *refusing(device.NeedsOperator,
+				device.CodeVerifyFailed)}}
 		})
 		require.Equal(t, []string{"zero"}, s.stepsRun())
 		s.kept(device.Error, device.CodeVerifyFailed)
@@ -183,7 +184,8 @@ func TestNamedStepsNeverClearDirty(t *testing.T) {
 	require.Equal(t, []string{"verify", "zero", "zero", "verify"}, s.stepsRun(), "the full plan runs all the same")
 }
 
-// An abort is answered at once with what it waits for. It ends in error, reserved, and no second clean begins by itself.
+// An abort is answered at once with what it waits for. It ends in error, reserved, and no second clean begins by
+// itself.
 //
 // F9
 func TestAbortInEachPhase(t *testing.T) {
@@ -292,7 +294,8 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 func TestBudgetOfTheWholeClean(t *testing.T) {
 	s := newScene(t)
 	s.offers()
-	require.Equal(t, []time.Duration{900 * time.Second, 900 * time.Second}, []time.Duration{s.inputs[0].Budget, s.inputs[1].Budget})
+	require.Equal(t, []time.Duration{900 * time.Second, 900 * time.Second},
+		[]time.Duration{s.inputs[0].Budget, s.inputs[1].Budget})
 	s = newScene(t)
 	s.policy.CleanupTimeout = stepTime + 2*time.Second
 	s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: s.e, Provide: true})
@@ -503,7 +506,8 @@ func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 	for _, in := range s.inputs {
 		used = append(used, in.Seq)
 	}
-	require.Equal(t, []int64{known.Seq - 2, known.Seq + 1, known.Seq + 3}, used, "zero has a number for a verify in its activity")
+	require.Equal(t, []int64{known.Seq - 2, known.Seq + 1, known.Seq + 3}, used,
+		"zero has a number for a verify in its activity")
 	require.Equal(t, []any{known.Clean + 1, 2}, []any{s.lastClean().Number, len(s.lastClean().Steps)})
 }
 

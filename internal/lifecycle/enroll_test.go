@@ -15,8 +15,8 @@ func (s *scene) enrollment() contract.EnrollInput {
 	return contract.EnrollInput{Enrollment: s.e, Provide: true}
 }
 
-// A refused enrollment leaves nothing behind: the workflow fails, and its host has no record of it. A completed workflow
-// means that its device was forgotten. A second request in time is carried out.
+// A refused enrollment leaves nothing behind: the workflow fails, and its host has no record of it. A completed
+// workflow means that its device was forgotten. A second request in time is carried out.
 func TestARefusedEnrollmentEndsTheWorkflow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*scene)
@@ -232,7 +232,8 @@ func TestReplaceAndMoveAreRefused(t *testing.T) {
 	}
 	s := manageable(t, false)
 	s.refusal(device.CodeRefused, contract.VerbReplace, contract.ReplaceInput{}) // the same hardware
-	require.Equal(t, device.CodeRefused, s.d.Acts[len(s.d.Acts)-1].Fault, "it was accepted, and the discovery said otherwise")
+	require.Equal(t, device.CodeRefused, s.d.Acts[len(s.d.Acts)-1].Fault,
+		"it was accepted, and the discovery said otherwise")
 	for _, to := range []string{"", "a b", "a/b", "d1 ", "d1"} {
 		s.unchanged(func() { s.refused(device.CodeInvalid, contract.VerbMove, move(to)) })
 	}
@@ -248,7 +249,8 @@ func TestReplaceAndMoveAreRefused(t *testing.T) {
 
 	s = mismatched(t)
 	s.other = "d7"
-	require.Contains(t, s.refusal(device.CodeDuplicateSerial, contract.VerbReplace, contract.ReplaceInput{}).Remedy, "move d7 d1")
+	require.Contains(t, s.refusal(device.CodeDuplicateSerial, contract.VerbReplace, contract.ReplaceInput{}).Remedy,
+		"move d7 d1")
 	s.asksOther()
 	s.other = ""
 	s.fails(contract.ActivityDiscover, device.NeedsOperator, device.CodeFilesystemSignature)
@@ -261,7 +263,8 @@ func (s *scene) asksOther() {
 	s.Helper()
 	require.Len(s, s.d.Mail, 1)
 	m := s.d.Mail[0]
-	require.Equal(s, []any{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}},
+	require.Equal(s, []any{"device/d7", contract.SignalRefresh,
+		contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}},
 		[]any{m.To, m.Signal, m.In})
 	s.d.Mail = nil
 }
@@ -312,8 +315,9 @@ func TestMoveKeepsStateAndHistory(t *testing.T) {
 	}
 }
 
-// A serial that another device has is not enrolled a second time, by a listing or by the host's records; an enrollment, a
-// replacement and each clean ask for every record of the hardware, too. That other device is asked to re-check.
+// A serial that another device has is not enrolled a second time, by a listing or by the host's records; an
+// enrollment, a replacement and each clean ask for every record of the hardware, too. That other device is asked to
+// re-check.
 //
 // F23, F35
 func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
@@ -358,8 +362,8 @@ func (s *scene) watched(begin func(), activity string, asked *contract.FindBySer
 	}
 }
 
-// Two devices with one serial that are enrolled at the same moment do not find each other before they are enrolled. Once
-// listed, each searches again before it is cleaned or returned, and an operator decides.
+// Two devices with one serial that are enrolled at the same moment do not find each other before they are enrolled.
+// Once listed, each searches again before it is cleaned or returned, and an operator decides.
 //
 // F23
 func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
@@ -406,7 +410,8 @@ func TestDuplicateSerialTakesTheDeviceOutOfTheOffer(t *testing.T) {
 			if c.at == "allocated" {
 				s.rest()
 				v := s.d.Status()
-				require.Equal(t, []any{device.Allocated, true, string(c.code), true}, []any{v.DeviceState, v.Dirty, v.Fault, v.NeedsOperator})
+				require.Equal(t, []any{device.Allocated, true, string(c.code), true},
+					[]any{v.DeviceState, v.Dirty, v.Fault, v.NeedsOperator})
 				require.Contains(t, v.LastError, "d7")
 				s.released("i1")
 			}
@@ -496,7 +501,8 @@ func drive(t *testing.T, erase clean.ErasePolicy) *scene {
 		s.host.Steps[step] = 1
 	}
 	s.host.Operation, s.host.Type, s.host.Layout = "", "NVME", device.LayoutWhole
-	s.host.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}
+	s.host.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true,
+		ManageNamespaces: true}
 	s.host.Estimates = map[device.Operation]time.Duration{device.CryptoErase: time.Hour}
 	s.host.Identity.Vendor, s.host.Identity.Product = "8086", "0a54"
 	return s
@@ -509,7 +515,8 @@ func stepsOf(c contract.CleanSummary) (names []string) {
 	return names
 }
 
-// The operation, type, class and traits are recorded and shown (S2.32, S2.33, S2.15); the steps have the policy's limits.
+// The operation, type, class and traits are recorded and shown (S2.32, S2.33, S2.15); the steps have the policy's
+// limits.
 //
 // S2.26, S2.34, S2.106
 func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
@@ -520,7 +527,8 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	v, memo := s.d.Status(), Memo(s.d.DeviceState)
 	require.Equal(t, []any{device.CryptoErase, board, "NVME"}, []any{v.Operation, v.StdBoardInfo, v.Type})
 	require.Equal(t, []any{device.CryptoErase, board}, []any{memo.Operation, memo.StdBoardInfo}, "for listings")
-	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, stepsOf(s.lastClean()))
+	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"},
+		stepsOf(s.lastClean()))
 	for _, in := range s.inputs {
 		require.Equal(t, []any{device.CryptoErase, 80, time.Hour},
 			[]any{in.Operation, int(in.Settings.Wear.PercentUsed), in.Settings.SanitizeStall})
@@ -532,8 +540,8 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	require.Subset(t, s.inv.Created.Traits, []string{"HW_NVME_CES", "HW_NVME_WZS"})
 }
 
-// Another policy, or another entry of the device, does not replace the operation of a device that is in use, and neither
-// does a failed erase: only a discovery in error or of an idle one does. A device's own entry comes first.
+// Another policy, or another entry of the device, does not replace the operation of a device that is in use, and
+// neither does a failed erase: only a discovery in error or of an idle one does. A device's own entry comes first.
 //
 // S2.26, S2.28, S2.29, S2.99, S2.105
 func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
@@ -642,7 +650,8 @@ func TestWhatIsAnotherDevice(t *testing.T) {
 	s.host.Identity.MAC, s.host.LiveMigratable = "52:54:00:00:00:02", false
 	s.refresh()
 	v := s.d.Status()
-	require.Equal(t, []any{"52:54:00:00:00:02", false, device.Available, ""}, []any{v.MAC, v.LiveMigratable, v.DeviceState, v.Fault})
+	require.Equal(t, []any{"52:54:00:00:00:02", false, device.Available, ""},
+		[]any{v.MAC, v.LiveMigratable, v.DeviceState, v.Fault})
 	s.host.Layout = device.LayoutSplit
 	s.refresh()
 	s.kept(device.Error, device.CodeNamespaceLayoutMismatch)

@@ -25,13 +25,14 @@ func (s *scene) did() (verbs []string) {
 
 func (s *scene) lastAct() contract.Act { return s.d.Acts[len(s.d.Acts)-1] }
 
-// The device keeps who did what, from where, when and why. What is refused, repeated, or changes nothing, leaves no act;
-// what was accepted and failed says so. The clean signal and a Cancel are acts, too, and say what they are.
+// The device keeps who did what, from where, when and why. What is refused, repeated, or changes nothing, leaves no
+// act; what was accepted and failed says so. The clean signal and a Cancel are acts, too, and say what they are.
 func TestActsAreKept(t *testing.T) {
 	s := newScene(t).offers()
 	s.pass(time.Minute)
 	s.ok(contract.VerbMaintain, contract.MaintenanceInput{Reason: "a new\nfan", Caller: ann})
-	require.Equal(t, contract.Act{At: s.now.UTC(), Verb: "maintain", By: "ann (42)", From: "192.0.2.7", Reason: "a new fan",
+	require.Equal(t, contract.Act{At: s.now.UTC(), Verb: "maintain", By: "ann (42)", From: "192.0.2.7",
+		Reason:  "a new fan",
 		Request: fmt.Sprint("maintain-", s.asked)}, s.lastAct())
 	s.ok(contract.VerbMaintain, off)
 	s.refused(device.CodeRefused, contract.VerbClean, all)
@@ -40,7 +41,8 @@ func TestActsAreKept(t *testing.T) {
 	s.renewed()
 	want := []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}
 	require.Equal(t, want, s.did())
-	s.inv.InjectFault = inventorysim.Times(1, "PutReserved", true, inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
+	s.inv.InjectFault = inventorysim.Times(1, "PutReserved", true,
+		inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
 	s.refusal(device.CodeInventoryInvalid, contract.VerbBind, bindI2)
 	require.Equal(t, device.CodeInventoryInvalid, s.lastAct().Fault)
 
@@ -53,12 +55,14 @@ func TestActsAreKept(t *testing.T) {
 	s.decide(Canceled{})
 	s.kept(device.Error, device.CodeAborted)
 	last := s.lastAct()
-	require.Equal(t, []string{"abort", "by a Cancel", "", contract.FromCancel}, []string{last.Verb, last.Detail, last.By, last.From})
+	require.Equal(t, []string{"abort", "by a Cancel", "", contract.FromCancel},
+		[]string{last.Verb, last.Detail, last.By, last.From})
 	s.decide(CleanAsked{In: contract.CleanInput{Reason: "again"}})
 	s.decide(CleanAsked{In: contract.CleanInput{Reason: "twice"}})
 	s.returned()
 	last = s.lastAct()
-	require.Equal(t, []string{"clean", "", contract.FromSignal, "again"}, []string{last.Verb, last.By, last.From, last.Reason})
+	require.Equal(t, []string{"clean", "", contract.FromSignal, "again"},
+		[]string{last.Verb, last.By, last.From, last.Reason})
 }
 
 // The last 20 acts are kept, with bounded texts.
@@ -85,8 +89,8 @@ func TestActsAreBounded(t *testing.T) {
 	require.Equal(t, strings.Repeat("ä", 98)+"…", s.d.Acts[18].Reason)
 }
 
-// Each binding says when it began and ended, by whom and why, also where a retirement ends it or the inventory shows it;
-// and each clean, who asked for it, and at which step and why it failed, also after the next one, in a later run.
+// Each binding says when it began and ended, by whom and why, also where a retirement ends it or the inventory shows
+// it; and each clean, who asked for it, and at which step and why it failed, also after the next one, in a later run.
 func TestBindingsAndCleansSayWhenAndByWhom(t *testing.T) {
 	s := newScene(t)
 	in := s.enrollment()
@@ -112,7 +116,8 @@ func TestBindingsAndCleansSayWhenAndByWhom(t *testing.T) {
 
 	s = novas(t).offers().allocated("i7")
 	of := s.d.History[len(s.d.History)-1].Began
-	require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"}, []string{of.Verb, of.By, of.Reason})
+	require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"},
+		[]string{of.Verb, of.By, of.Reason})
 
 	s = newScene(t)
 	s.ends["verify"] = func(Outcome) Outcome {
@@ -128,16 +133,18 @@ func TestBindingsAndCleansSayWhenAndByWhom(t *testing.T) {
 	s.renewed()
 	cleans := s.cleans()
 	require.Equal(t, []any{"failed", device.CodeVerifyFailed, &contract.CleanFailure{Step: "verify", Offset: 16 << 20,
-		Size: 64 << 20, Attempt: 3, Message: "block 1 is not zero"}}, []any{cleans[0].Outcome, cleans[0].Fault, cleans[0].Failure})
-	require.Equal(t, []any{"ann (42)", "again", (*contract.CleanFailure)(nil)}, []any{cleans[1].By, cleans[1].Reason, cleans[1].Failure})
+		Size: 64 << 20, Attempt: 3, Message: "block 1 is not zero"}},
+		[]any{cleans[0].Outcome, cleans[0].Fault, cleans[0].Failure})
+	require.Equal(t, []any{"ann (42)", "again", (*contract.CleanFailure)(nil)},
+		[]any{cleans[1].By, cleans[1].Reason, cleans[1].Failure})
 	whole, err := s.d.Whole()
 	require.NoError(t, err)
 	events := contract.HistoryOf(whole).Events()
 	require.Contains(t, fmt.Sprint(events), contract.ByBurnish)
 }
 
-// Labels are kept with the device: from its enrollment, over later runs. They show in the listing, and changing them is an
-// act, and no change of the device, whose state says since when it has it.
+// Labels are kept with the device: from its enrollment, over later runs. They show in the listing, and changing them
+// is an act, and no change of the device, whose state says since when it has it.
 func TestLabelsAreKept(t *testing.T) {
 	s := newScene(t)
 	s.e.Labels = map[string]string{"rack": "a"}
@@ -148,7 +155,8 @@ func TestLabelsAreKept(t *testing.T) {
 	since, updated := s.d.StateSince, s.d.UpdatedAt
 	s.pass(time.Hour)
 	s.ok(contract.VerbLabel, label(device.LabelChange{Set: map[string]string{"tier": "gold"}}))
-	require.Equal(t, []any{"label", "tier=gold", "ann (42)", updated}, []any{s.lastAct().Verb, s.lastAct().Detail, s.lastAct().By, s.d.UpdatedAt})
+	require.Equal(t, []any{"label", "tier=gold", "ann (42)", updated},
+		[]any{s.lastAct().Verb, s.lastAct().Detail, s.lastAct().By, s.d.UpdatedAt})
 	f := s.refusal(device.CodeInvalid, contract.VerbLabel, label(device.LabelChange{Set: map[string]string{"rack": "b"}}))
 	require.Equal(t, []string{"label rack is a already", "use --overwrite"}, []string{f.Message, f.Remedy})
 	require.True(t, s.ok(contract.VerbLabel, label(device.LabelChange{Set: map[string]string{"rack": "a"}})).Already)

@@ -32,8 +32,8 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	})
 }
 
-// A use is found during a clean, also while it is planned again: its step is no longer due, and only when it has stopped
-// is the device allocated to the consumer.
+// A use is found during a clean, also while it is planned again: its step is no longer due, and only when it has
+// stopped is the device allocated to the consumer.
 //
 // F4
 func TestUseFoundDuringAClean(t *testing.T) {
@@ -202,7 +202,8 @@ func TestListedGenerationAfterAFailedRead(t *testing.T) {
 	s.usedAndFreed("c1")
 	d := device.Device{State: device.Available, Status: device.Enabled, Owner: memo.Owner}
 	asked := device.Ask(device.AskReconcile, d, device.Known{Provider: memo.Provider, Generation: memo.Generation})
-	o, _ := device.Observe(d, asked.Answered(device.Inventory{Generation: s.inv.Generation, Total: 1, Provider: memo.Provider}))
+	o, _ := device.Observe(d, asked.Answered(device.Inventory{Generation: s.inv.Generation, Total: 1,
+		Provider: memo.Provider}))
 	require.True(t, o.Needs(device.RequestRecheck), "the sweep compares the listed generation")
 	s.hint()
 	s.lasts(time.Minute)
@@ -228,8 +229,8 @@ func TestConsumerChangesDuringAMigration(t *testing.T) {
 	s.returned()
 }
 
-// An allocated device without a recorded binding, because the inventory names no consumer, is cleaned automatically when
-// its host starts and it is not in use any more, not before.
+// An allocated device without a recorded binding, because the inventory names no consumer, is cleaned automatically
+// when its host starts and it is not in use any more, not before.
 //
 // S2.69
 func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
@@ -331,7 +332,8 @@ func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
 		},
 	}
 	for name, lead := range changes {
-		for what, c := range map[string]struct{ manual, used bool }{"free": {}, "by hand": {manual: true}, "used": {used: true}} {
+		for what, c := range map[string]struct{ manual, used bool }{"free": {}, "by hand": {manual: true},
+			"used": {used: true}} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				s := novas(t)
 				s.policy.Automated, s.bytes = !c.manual, "past"
@@ -599,8 +601,8 @@ func TestAbortWhileACleanWaitsToBeginAgain(t *testing.T) {
 	require.Zero(t, s.wiped)
 }
 
-// What a refused request reads does not explain a use: the provider of a manageable, clean device was re-created, and an
-// instance uses it, or did so. It is not offered with the instance's data.
+// What a refused request reads does not explain a use: the provider of a manageable, clean device was re-created, and
+// an instance uses it, or did so. It is not offered with the instance's data.
 //
 // D9, F34
 func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
@@ -685,7 +687,8 @@ func (s *scene) leavesAtTheRead() {
 	}
 }
 
-// matchingGenerations requires that each successful write of reserved = 0 used the generation of the reservation before.
+// matchingGenerations requires that each successful write of reserved = 0 used the generation of the reservation
+// before.
 func (s *scene) matchingGenerations() {
 	s.Helper()
 	for i, low := range s.inv.Writes {
@@ -711,13 +714,14 @@ func atUnreserve(t *testing.T, do func(*scene)) {
 	})
 }
 
-// The end of the clean is recorded before the write that returns the device: whoever reads the state after that write, as
-// a later run does, finds it on its way back, and clean.
+// The end of the clean is recorded before the write that returns the device: whoever reads the state after that
+// write, as a later run does, finds it on its way back, and clean.
 //
 // F5
 func TestReturningIsRecordedBeforeTheWrite(t *testing.T) {
 	atUnreserve(t, func(s *scene) {
-		require.Equal(s, []any{device.Cleaning, false, "cleaned"}, []any{s.d.Device.State, s.d.Device.Dirty, s.lastClean().Outcome})
+		require.Equal(s, []any{device.Cleaning, false, "cleaned"},
+			[]any{s.d.Device.State, s.d.Device.Dirty, s.lastClean().Outcome})
 		s.returned()
 	})
 }
@@ -792,10 +796,14 @@ func TestUnreserveIsRefused(t *testing.T) {
 	t.Run("its read fails, and it arrives late", func(t *testing.T) {
 		atUnreserve(t, func(s *scene) {
 			late := s.inv.Generation
-			s.ends[contract.ActivityUnreserve] = func(Outcome) Outcome { return Outcome{Fault: refusing(device.Transient, device.CodeTimeout)} }
+			s.ends[contract.ActivityUnreserve] = func(Outcome) Outcome {
+				return Outcome{Fault: refusing(device.Transient,
+					device.CodeTimeout)}
+			}
 			s.inv.InjectFault = away
 			s.answers(contract.ActivityUnreserve)
-			s.inv.InjectFault = inventorysim.Times(1, "Usages", false, inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
+			s.inv.InjectFault = inventorysim.Times(1, "Usages", false,
+				inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
 			s.reach(device.Error)
 			_, _ = s.inv.PutReserved(s.Context(), s.inv.UUIDs[len(s.inv.UUIDs)-1], late, 0, nil)
 			s.lasts(time.Hour)

@@ -11,8 +11,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Maintenance changes the status and not the state; a clean changes the state and not the status. It reserves the device
-// first, also during its clean, for as long as it lasts, and its end unreserves it: unused meanwhile, it is not cleaned.
+// Maintenance changes the status and not the state; a clean changes the state and not the status. It reserves the
+// device first, also during its clean, for as long as it lasts, and its end unreserves it: unused meanwhile, it is
+// not cleaned.
 //
 // S2.50, S2.51
 func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
@@ -279,8 +280,8 @@ func TestAutomatedCleaningIsOff(t *testing.T) {
 	require.Equal(t, []any{false, 2}, []any{s.d.Device.NotSanitized, s.wiped})
 }
 
-// Hardware that was swapped while a clean device was out of the offer is not offered: a silent host refuses the request,
-// or fails it, and one that answers finds other hardware. Once the enrolled one is back it is cleaned first.
+// Hardware that was swapped while a clean device was out of the offer is not offered: a silent host refuses the
+// request, or fails it, and one that answers finds other hardware. Once the enrolled one is back it is cleaned first.
 //
 // F27
 func TestSwappedHardwareIsNotOffered(t *testing.T) {
@@ -327,8 +328,8 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 	}
 }
 
-// A device that is returned without a clean is looked at first, because its tenant had it. The end of a clean is a look;
-// if the inventory lets the device be returned much later, its host looks again.
+// A device that is returned without a clean is looked at first, because its tenant had it. The end of a clean is a
+// look; if the inventory lets the device be returned much later, its host looks again.
 //
 // F27, D4, D7, S0.39
 func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
@@ -365,8 +366,8 @@ func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 	}
 }
 
-// An available device of which its host cannot say that it is the enrolled one leaves the pool, whatever the fault, and a
-// bound one shows it; only a host that does not answer leaves it there.
+// An available device of which its host cannot say that it is the enrolled one leaves the pool, whatever the fault,
+// and a bound one shows it; only a host that does not answer leaves it there.
 //
 // F11, F27
 func TestAFailedLookTakesTheDeviceOutOfTheOffer(t *testing.T) {
@@ -421,8 +422,8 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 	require.Equal(t, 2, s.wiped)
 }
 
-// Power is changed where nobody else works with the device: not while it is cleaned or claimed, and for a tenant only by
-// its name.
+// Power is changed where nobody else works with the device: not while it is cleaned or claimed, and for a tenant only
+// by its name.
 //
 // S3.28, S3.29, F31
 func TestPowerByState(t *testing.T) {
@@ -454,7 +455,8 @@ func TestPowerByState(t *testing.T) {
 	require.Empty(t, s.powers)
 }
 
-// A reset is sent at most once, also where its answer was lost; on and off are repeated. A host that is away got nothing.
+// A reset is sent at most once, also where its answer was lost; on and off are repeated. A host that is away got
+// nothing.
 func TestAResetIsSentOnce(t *testing.T) {
 	reset := contract.PowerInput{Target: "reset"}
 	s := manageable(t, false)

@@ -213,7 +213,8 @@ func TestABindOfASharedServer(t *testing.T) {
 			case after:
 				return unreachable() // for good: what was begun is found, and removed
 			}
-			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed, Message: "the template does not fit"}
+			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed,
+				Message: "the template does not fit"}
 		}
 		_, err := s.do(contract.VerbBind, contract.BindInput{Instance: "i1", Request: fmt.Sprint(after)})
 		require.Error(t, err)
@@ -222,8 +223,8 @@ func TestABindOfASharedServer(t *testing.T) {
 	}
 }
 
-// An appliance that is away, or is not in the worker's file, delays a clean, which shows it, calls the operator, and goes
-// on by itself.
+// An appliance that is away, or is not in the worker's file, delays a clean, which shows it, calls the operator, and
+// goes on by itself.
 func TestACleanWaitsForTheAppliance(t *testing.T) {
 	for code, pools := range map[device.Code]bool{device.CodeApplianceUnreachable: true, device.CodeInvalidConfig: false} {
 		s := server(t)
@@ -394,7 +395,8 @@ func TestAForgottenProfileIsFoundByItsName(t *testing.T) {
 			s.lasts(time.Minute)
 			s.hint()
 			s.lasts(time.Hour)
-			require.Equal(t, []any{device.Allocated, "i1", "i1", 1}, []any{s.d.Device.State, s.d.instance(), s.bytes, s.pool.ours()})
+			require.Equal(t, []any{device.Allocated, "i1", "i1", 1},
+				[]any{s.d.Device.State, s.d.instance(), s.bytes, s.pool.ours()})
 			s.applianceAway()
 			s.refusal(device.CodeApplianceUnreachable, contract.VerbBind, contract.BindInput{Instance: "i1", Request: "r7"})
 			s.pool.injectFault = nil
@@ -453,7 +455,8 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 	s.refusal(device.CodeApplianceUnreachable, contract.VerbMove, contract.MoveInput{Enrollment: e})
 	s.pool.injectFault = nil
 	s.ok(contract.VerbMove, contract.MoveInput{Enrollment: e})
-	require.Equal(t, []any{0, *s.e.Pool, contract.PoolState{}}, []any{len(s.pool.profiles), *s.moved[0].Enrollment.Pool, *s.moved[0].Pool})
+	require.Equal(t, []any{0, *s.e.Pool, contract.PoolState{}},
+		[]any{len(s.pool.profiles), *s.moved[0].Enrollment.Pool, *s.moved[0].Pool})
 }
 
 // The power of a server that others have is not changed, and neither is it where the appliance cannot be asked. Power
@@ -502,10 +505,11 @@ func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 			s.bytes = "theirs"
 			s.pool.leave()
 		}, func(s *scene) { s.ok(contract.VerbProvide, noInput) }},
-		"manageable, and used": {func(s *scene) { s.ok(contract.VerbManage, contract.TenantInput{}); s.uses() }, func(s *scene) {
-			require.False(s, s.d.Device.Dirty)
-			require.True(s, s.ok(contract.VerbProvide, noInput).Device.Dirty, "said at once")
-		}},
+		"manageable, and used": {func(s *scene) { s.ok(contract.VerbManage, contract.TenantInput{}); s.uses() },
+			func(s *scene) {
+				require.False(s, s.d.Device.Dirty)
+				require.True(s, s.ok(contract.VerbProvide, noInput).Device.Dirty, "said at once")
+			}},
 		"in maintenance, and used": {func(s *scene) {
 			s.ok(contract.VerbMaintain, fan)
 			s.uses()
@@ -536,8 +540,9 @@ func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 	}
 }
 
-// Free is not unused: what others use before Burnish's own act is answered, between a question and the tenant's profile,
-// or between two polls, is cleaned before it is offered or bound, once. A record that was read proves nothing of it.
+// Free is not unused: what others use before Burnish's own act is answered, between a question and the tenant's
+// profile, or between two polls, is cleaned before it is offered or bound, once. A record that was read proves
+// nothing of it.
 //
 // S4.28, F34, F42
 func TestAServerThatOthersUseWhileItIsReturnedIsCleaned(t *testing.T) {
@@ -556,7 +561,8 @@ func TestAServerThatOthersUseWhileItIsReturnedIsCleaned(t *testing.T) {
 			s.pool.injectFault = inventorysim.Times(1, "remove", true, func() error { s.uses(); return unreachable() })
 		},
 		"because its profile was taken away": func(s *scene) {
-			s.pool.injectFault = inventorysim.Times(1, "remove", false, func() error { s.takeProfileAway(); s.uses(); return nil })
+			s.pool.injectFault = inventorysim.Times(1, "remove", false,
+				func() error { s.takeProfileAway(); s.uses(); return nil })
 		},
 		"while the return waits for its host": func(s *scene) {
 			s.pool.meanwhile = once("removed", func() {
@@ -585,7 +591,8 @@ func TestAServerThatOthersUseWhileItIsReturnedIsCleaned(t *testing.T) {
 		"a poll": func(s *scene) { s.uses(); s.polled(contract.SignalFreed) },
 		"a bind": func(s *scene) {
 			s.uses()
-			require.Contains(s, s.refusal(device.CodeConflict, contract.VerbBind, bindI1).Message, "another user may have had it")
+			require.Contains(s, s.refusal(device.CodeConflict, contract.VerbBind, bindI1).Message,
+				"another user may have had it")
 		},
 		"in a bind, before its burn": func(s *scene) {
 			bind, err := s.send(contract.VerbBind, bindI1)
@@ -661,8 +668,8 @@ func TestACleanBeginsAgainWhereOthersMayHaveHadTheServer(t *testing.T) {
 	s.noProfile()
 }
 
-// What others took is not returned without a clean: they may write to it until a poll finds that they have left it. Then
-// it is cleaned, or, where no operation erases it, its operators decide.
+// What others took is not returned without a clean: they may write to it until a poll finds that they have left it.
+// Then it is cleaned, or, where no operation erases it, its operators decide.
 func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	s := server(t)
 	s.e.OneTimeUse = true
@@ -677,7 +684,8 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	s.ok(contract.VerbProvide, noInput) // which finds no operation for it
 	s.reach(device.Error)
 	s.rest()
-	require.Contains(t, s.refusal(device.CodeRefused, contract.VerbOverride, s.sign("alice", s.newOverride("x1"))).Remedy, "manage d1")
+	require.Contains(t, s.refusal(device.CodeRefused, contract.VerbOverride,
+		s.sign("alice", s.newOverride("x1"))).Remedy, "manage d1")
 	s.pool.leave()
 	s.polled(contract.SignalFreed)
 	require.Equal(t, device.Error, s.d.Device.State)

@@ -229,8 +229,8 @@ func TestInvalidatedKeepsTheInstance(t *testing.T) {
 	}
 }
 
-// The inventory is unavailable while an unknown device is resolved: it needs the operator, also in a later run, and goes
-// on when the inventory answers.
+// The inventory is unavailable while an unknown device is resolved: it needs the operator, also in a later run, and
+// goes on when the inventory answers.
 //
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
@@ -252,7 +252,10 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 // F24, F31, F36, S0.39
 func TestPutBackToBeforeTheBind(t *testing.T) {
 	for from, lead := range map[string]func(*scene){
-		"available": leads["available"], "manageable": func(s *scene) { s.offers().ok(contract.VerbManage, contract.TenantInput{}) },
+		"available": leads["available"], "manageable": func(s *scene) {
+			s.offers().ok(contract.VerbManage,
+				contract.TenantInput{})
+		},
 		"held": leads["held"], "allocated": func(s *scene) { s.offers().boundTo("i0") },
 		"unbound": func(s *scene) { s.offers().boundTo("i0").turnsOver("i0") },
 	} {
@@ -360,9 +363,9 @@ func TestALaterBindingOfTheSameInstance(t *testing.T) {
 	require.Equal(t, 2, s.ok(contract.VerbBind, later).Binding)
 }
 
-// The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow have the device, and
-// the burn that comes again is granted, whatever the inventory and the host say meanwhile, or its device is not bound.
-// Who gives such a claim back ends the binding.
+// The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow have the device,
+// and the burn that comes again is granted, whatever the inventory and the host say meanwhile, or its device is not
+// bound. Who gives such a claim back ends the binding.
 //
 // F42
 func TestABurnThatWasLostWithItsTask(t *testing.T) {
@@ -483,7 +486,8 @@ func TestWhatAnOperatorHoldsStaysTheOperators(t *testing.T) {
 		s.ok(contract.VerbClean, all)
 		s.lasts(time.Hour)
 		require.Equal(t, []any{device.Manageable, true}, []any{s.d.Device.State, s.d.Device.Dirty})
-		require.Contains(t, s.d.Status().LastError, "a clean that was requested meanwhile has not taken place; provide d1 cleans it")
+		require.Contains(t, s.d.Status().LastError,
+			"a clean that was requested meanwhile has not taken place; provide d1 cleans it")
 		s.ok(contract.VerbProvide, noInput)
 		s.returned()
 		require.Empty(t, s.d.Status().LastError)
@@ -562,7 +566,8 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 	s.released("i1")
 	s.inv.WriteByOther(1)
 	s.lasts(time.Minute)
-	require.Equal(t, []any{device.Allocated, "i1", true}, []any{s.d.Device.State, s.d.instance(), s.d.Status().NeedsOperator})
+	require.Equal(t, []any{device.Allocated, "i1", true},
+		[]any{s.d.Device.State, s.d.instance(), s.d.Status().NeedsOperator})
 	require.Contains(t, s.d.Status().Remedy, "--instance i1")
 	s.released("i1")
 	s.returned()

@@ -63,8 +63,8 @@ func (s *scene) dry(v contract.Verb, in any) contract.DryRun {
 	return s.d.DryRun(contract.DryRunInput{Update: v.Update(), Input: text}, s.now, s.by())
 }
 
-// In each state, a dry run of each request says what that then does: the state that it leads to, that nothing changes, or
-// the refusal in its own words. The dry run itself changes nothing.
+// In each state, a dry run of each request says what that then does: the state that it leads to, that nothing
+// changes, or the refusal in its own words. The dry run itself changes nothing.
 func TestADryRunSaysWhatTheRequestDoes(t *testing.T) {
 	states := map[string]func(*scene){
 		"held by its runbook":  (*scene).heldByItsRunbook,
@@ -170,9 +170,9 @@ func (s *scene) repeated(id string, v contract.Verb, in contract.Input) error {
 	return nil
 }
 
-// A request that is repeated under its ID, in a later run, changes nothing, also when another instance has the device by
-// then; one that failed fails again, and a bind whose binding has ended is refused. Who has the device is asked before it
-// is answered (F36).
+// A request that is repeated under its ID, in a later run, changes nothing, also when another instance has the device
+// by then; one that failed fails again, and a bind whose binding has ended is refused. Who has the device is asked
+// before it is answered (F36).
 func TestARepeatedRequestChangesNothing(t *testing.T) {
 	claimed := func(s *scene) { s.offers().ok(contract.VerbClaim, s.claiming(1000*time.Hour)) }
 	for name, c := range map[string]struct {
@@ -357,8 +357,9 @@ func typed(text string) (v contract.Verb, in contract.Input, ok bool) {
 // command of it is refused. testdata/remedies.txt lists them; the command line's own tests parse its commands.
 func TestEveryRemedyCanBeFollowed(t *testing.T) {
 	asks := slices.Concat(acts, []act{
-		{verb: contract.VerbEnroll, in: contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1", Host: "h2", Driver: "testdriver",
-			Owner: device.OwnerSelf}}},
+		{verb: contract.VerbEnroll, in: contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1", Host: "h2",
+			Driver: "testdriver",
+			Owner:  device.OwnerSelf}}},
 		{verb: contract.VerbRebuild, in: of("i9")}, {verb: contract.VerbClean, in: only("zero")},
 		{verb: contract.VerbMaintain, in: fan}, {verb: contract.VerbReplace, in: contract.ReplaceInput{}},
 		{verb: contract.VerbMove, in: contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}}},

@@ -15,8 +15,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// scene is one device in its world, of which the test says what is asked and how calls end. A call ends as the world is,
-// unless faults has one for its activity, or ends changes it.
+// scene is one device in its world, of which the test says what is asked and how calls end. A call ends as the world
+// is, unless faults has one for its activity, or ends changes it.
 type scene struct {
 	*testing.T
 	world

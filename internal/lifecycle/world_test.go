@@ -94,7 +94,8 @@ func (s *scene) make(j *Job) bool {
 			s.ready[c.Key] = s.now.Add(cmp.Or(within, time.Hour))
 			return false
 		}
-		s.ended(c, Outcome{NotStarted: true, Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+		s.ended(c, Outcome{NotStarted: true, Fault: &device.Fault{Class: device.NeedsOperator,
+			Code:    device.CodeHostUnreachable,
 			Message: "no worker of this host took its task in time", Remedy: "start burnish-worker on the host"}})
 		return true
 	}

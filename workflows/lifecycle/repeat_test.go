@@ -114,7 +114,8 @@ func (w *deviceEnv) repeatInLaterRun(c *call) *call {
 // A failed update is recorded with its failure, and is not tried again.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 	w := newAvailable(t)
-	w.inventory.InjectFault = inventorysim.Times(1, "PutReserved", true, inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
+	w.inventory.InjectFault = inventorysim.Times(1, "PutReserved", true,
+		inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
 	w.reach(device.Available)

@@ -180,7 +180,8 @@ func (k *walker) inventoryTrouble() {
 		k.note("inventory takes up to %d ms each way", longest)
 	case 3:
 		codes := []func() error{
-			inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid), inventorysim.Fails(device.Transient, device.CodeConflict), inventorysim.LostAnswer,
+			inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid),
+			inventorysim.Fails(device.Transient, device.CodeConflict), inventorysim.LostAnswer,
 		}
 		code, call, after := codes[r.IntN(3)], []string{"Usages", "Reservation", "PutReserved"}[r.IntN(3)], r.IntN(2) == 0
 		n := 1 + r.IntN(6)
