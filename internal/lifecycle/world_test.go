@@ -47,10 +47,8 @@ type world struct {
 	asks          []contract.InstanceQuestion
 	names         []contract.ForgetLaterInput
 	moved         []contract.DeviceState
-	taken         bool // the new name of a move
-	slots         []contract.SlotRequest
+	taken         bool   // the new name of a move
 	before        func() // is called before each call has effect
-	limitsGone    bool
 	// tries are how often a call was made, ready when it is made again or given up, began its first attempt.
 	tries        map[string]int
 	ready, began map[string]time.Time
@@ -124,7 +122,7 @@ func (s *scene) again(c Call, f *device.Fault) bool {
 		within = time.Minute
 	case c.How.Way == ToProfile && c.How.Client:
 		within = 3 * time.Minute
-	case c.How.Client && onHostOf(c) && s.tries[c.Key] >= 3:
+	case c.How.Client && c.How.Host != "" && s.tries[c.Key] >= 3:
 		return false
 	}
 	pause := min(200*time.Millisecond<<min(s.tries[c.Key], 10), 10*time.Second)
@@ -143,8 +141,6 @@ func (s *scene) again(c Call, f *device.Fault) bool {
 	s.decide(Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Wait: &report}})
 	return true
 }
-
-func onHostOf(c Call) bool { return c.How.Host != "" }
 
 // ended tells the device how a call has ended.
 func (s *scene) ended(c Call, o Outcome) {
@@ -206,12 +202,6 @@ func (s *scene) carriedOut(c Call, earlier int) Outcome {
 			return Outcome{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists, Message: "it runs"}}
 		}
 		s.moved = append(s.moved, s.copied(in.State))
-	case contract.SlotRequest:
-		if s.limitsGone && c.Activity == "" {
-			s.limitsGone = false
-			return Outcome{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: "not there"}}
-		}
-		s.slots = append(s.slots, in)
 	default:
 		require.Equal(s, contract.ActivityFindPreviousRun, c.Activity)
 		previous := s.previous
