@@ -88,7 +88,7 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 
 // Each command that a device's refusal names, in whatever state, is one that an operator can type.
 func TestRemediesNameCommandsThatExist(t *testing.T) {
-	text, err := os.ReadFile("../workflows/lifecycle/testdata/remedies.txt")
+	text, err := os.ReadFile("../internal/lifecycle/testdata/remedies.txt")
 	require.NoError(t, err)
 	named := regexp.MustCompile(`\b([a-z-]+) d1((?: (?:--?[a-z]+|[A-Z]+|i\d|on|off|reset)\b)*)`)
 	seen := map[string]bool{}

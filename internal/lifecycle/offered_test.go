@@ -150,14 +150,13 @@ func TestASilentHostRefusesABind(t *testing.T) {
 			t.Run(way+" "+string(code), func(t *testing.T) {
 				s := offered(t)
 				v, in := get(s)
-				looks := s.ends[contract.ActivityDiscover]
 				s.fails(contract.ActivityDiscover, device.Permanent, code)
 				asked := s.now
 				s.refusal(device.CodeHostUnreachable, v, in)
 				require.Less(t, s.now.Sub(asked), 30*time.Second)
 				require.Equal(t, []any{device.Available, false}, []any{s.d.Device.State, s.d.Device.Dirty})
 				require.Nil(t, s.d.Fault)
-				s.ends[contract.ActivityDiscover] = looks
+				delete(s.faults, contract.ActivityDiscover)
 				s.rest()
 				s.ok(contract.VerbBind, bindI2)
 			})
@@ -256,8 +255,8 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		s.next()
 		s.pass(10 * time.Minute)
 		s.written()
-		delete(s.ends, contract.ActivityUnreserve)
-		delete(s.ends, contract.ActivityReadReservation)
+		delete(s.faults, contract.ActivityUnreserve)
+		delete(s.faults, contract.ActivityReadReservation)
 		s.rest()
 		require.Equal(t, []any{device.Available, cleans + 1}, []any{s.d.Device.State, s.d.Cleans})
 	})

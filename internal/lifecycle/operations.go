@@ -497,7 +497,7 @@ func named(then func(*State, *Job)) func(*State, *Job, Outcome) {
 // offer is read where it is reserved.
 func (d *State) withdraw(j *Job, kind device.EventKind, back Phase) {
 	j.Kind = kind
-	if d.Device.State == device.Available {
+	if d.Device.State == device.Available && !d.Device.InMaintenance() {
 		d.share(j, phLeave, back)
 		return
 	}

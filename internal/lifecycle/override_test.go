@@ -79,8 +79,19 @@ func TestTwoPrincipalsOverride(t *testing.T) {
 	s.rest()
 	require.Equal(t,
 		[]string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve}, s.made)
-	require.Equal(t, []any{device.Available, true, false},
-		[]any{s.d.Device.State, s.d.Device.NotSanitized, s.d.Device.Dirty})
+	require.Equal(t, []any{device.Available, true, false, "", 0},
+		[]any{s.d.Device.State, s.d.Device.NotSanitized, s.d.Device.Dirty, s.recorded(), s.inv.Reserved})
+	s.matchingGenerations()
+	given := s.d.Status().Override.Approved
+	require.Equal(t, []string{"alice", "token:alice", "bob", "token:bob", "the drive is needed"},
+		[]string{given.RequestedBy, given.RequestedAs, given.ApprovedBy, given.ApprovedAs, given.Reason})
+	require.Equal(t, []any{"overridden", given, true}, []any{s.lastClean().Outcome, s.lastClean().Override,
+		Memo(s.d.DeviceState).NotSanitized})
+	s.boundTo("i2")
+	s.erasable()
+	s.turnsOver("i2")
+	require.False(t, s.d.Device.NotSanitized, "a full clean ends it")
+	require.Nil(t, s.d.Status().Override)
 }
 
 // Root and the worker's user are two principals of a unix socket, and may be one person.

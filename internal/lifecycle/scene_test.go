@@ -10,22 +10,29 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
-// scene is one device, of which the test says what is asked and how calls end. A call ends well, as the device knows
-// the world, unless ends says otherwise for its activity.
+// scene is one device in its world, of which the test says what is asked and how calls end. A call ends as the world
+// is, unless faults has one for its activity, or ends changes it.
 type scene struct {
 	*testing.T
+	world
 	d      *State
+	e      contract.Enrollment
 	now    time.Time
 	policy clean.Policy
+	real   bool // schedulers allocate from the inventory
 	signed func(contract.OverrideClaims, []byte) bool
-	host   contract.DiscoveryResult
+	host   contract.DiscoveryResult // what the host finds
+	faults map[string]*device.Fault
 	ends   map[string]func(Outcome) Outcome
 	made   []string // the activities of the calls that ended
 	asked  int
+	// stopping: what is no longer due has not stopped yet.
+	stopping bool
 }
 
 // sceneSettings are those of a scene's worker.
@@ -36,27 +43,19 @@ type sceneSettings struct {
 
 func (s sceneSettings) Policy() clean.Policy { return s.s.policy }
 
+func (s sceneSettings) planner() *clean.Planner {
+	planner, err := clean.NewPlanner(steps.All().Planning(), s.s.policy)
+	require.NoError(s.s, err)
+	return planner
+}
+
 func (s sceneSettings) Plan(of clean.Subject, full bool, asked clean.Request) RecordedPlan {
-	made := RecordedPlan{Policy: s.s.policy}
-	if full && of.Operation == "" {
-		made.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNoErasePath, Message: "none"}
-		return made
-	}
-	names := asked.Steps
-	if full {
-		names = []string{"zero", "verify"}
-	}
-	for _, name := range names {
-		p := contract.Planned{Step: name, Timeout: time.Hour, Phase: string(clean.Erase)}
-		if name == "verify" {
-			p.Phase = string(clean.Verify)
-		}
-		if name == clean.StepHold {
-			p.Args = []byte(`{"reason":"a look"}`)
-		}
-		made.Plan = append(made.Plan, p)
-	}
-	return made
+	return Plan(s.planner(), of, full, asked)
+}
+
+func (s sceneSettings) Choose(of device.Capabilities, action, strategy string) Choice {
+	operation, fault := s.s.policy.NVMe.For(action, strategy).Resolve(of)
+	return Choice{Operation: operation, Fault: fault}
 }
 
 func (s sceneSettings) Signed() (func(contract.OverrideClaims, []byte) bool, time.Time) {
@@ -74,19 +73,37 @@ func (s *scene) by() Settings { return sceneSettings{s: s} }
 // newScene is a device that is not enrolled yet.
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, now: time.Date(2026, 11, 3, 4, 5, 6, 0, time.UTC), ends: map[string]func(Outcome) Outcome{},
+	s := &scene{T: t, world: newWorld(), now: time.Date(2026, 11, 3, 4, 5, 6, 0, time.UTC),
+		faults: map[string]*device.Fault{}, ends: map[string]func(Outcome) Outcome{},
 		policy: clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute},
-		host: contract.DiscoveryResult{Identity: device.Identity{Serial: "S1"}, Operation: "shred", Power: true,
-			Steps: map[string]int{"zero": 1, "verify": 1, "noop": 1}},
+		host: contract.DiscoveryResult{Identity: device.Identity{Serial: "S1", Vendor: "Acme", Model: "M1", Size: 64 << 20,
+			Path: "/dev/d1"}, Operation: device.Shred, Power: true, Steps: map[string]int{"zero": 1, "verify": 1}},
+		e: contract.Enrollment{Name: "d1", Host: "h1", Driver: "testdriver", Type: "NVME", Owner: device.OwnerSelf,
+			Settings: map[string]string{"path": "/dev/d1"}},
 	}
-	s.policy.TellAfter = 5 * time.Minute
+	s.policy.TellAfter, s.policy.Verify = 5*time.Minute, "full"
 	s.d = New("d1", s.now)
-	s.ends[contract.ActivityDiscover] = func(Outcome) Outcome {
-		found := s.host
-		found.ObservedAt = s.now
-		return Outcome{Found: &found}
-	}
 	return s
+}
+
+// novas is a device of Nova's that is not enrolled yet.
+func novas(t *testing.T) *scene {
+	t.Helper()
+	s := newScene(t)
+	s.e.Owner, s.e.OneTimeUse = device.OwnerNova, true
+	return s
+}
+
+// eachOwner is a scene for each owner of the device.
+func eachOwner(t *testing.T, do func(*scene)) {
+	t.Helper()
+	for _, owner := range []device.Owner{device.OwnerSelf, device.OwnerNova} {
+		t.Run(string(owner), func(t *testing.T) {
+			s := newScene(t)
+			s.e.Owner = owner
+			do(s)
+		})
+	}
 }
 
 // manageable, available and bound bring the device there.
@@ -96,19 +113,72 @@ func manageable(t *testing.T, oneTimeUse bool) *scene {
 }
 
 func (s *scene) enrolled(oneTimeUse bool) *scene {
-	s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1", Host: "h1",
-		Driver: "testdriver", Type: "NVME", Owner: device.OwnerSelf, OneTimeUse: oneTimeUse}})
+	s.Helper()
+	s.e.OneTimeUse = s.e.OneTimeUse || oneTimeUse
+	s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: s.e})
 	s.rest()
+	return s
+}
+
+// offers enrolls the device and provides it.
+func (s *scene) offers() *scene {
+	s.Helper()
+	s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: s.e, Provide: true})
+	s.reach(device.Available)
+	s.rest()
+	return s
+}
+
+// boundTo binds the device to an instance, which writes to it.
+func (s *scene) boundTo(instance string) *scene {
+	s.Helper()
+	s.ok(contract.VerbBind, contract.BindInput{Instance: instance, Request: "r-" + instance})
+	require.Equal(s, 1, s.inv.Reserved, "it is bound before it is burned")
+	s.bytes = instance
+	return s
+}
+
+// tenant is a device that i1 has.
+func tenant(t *testing.T) *scene {
+	t.Helper()
+	return newScene(t).offers().boundTo("i1")
+}
+
+// released ends the binding of an instance.
+func (s *scene) released(instance string) contract.Result {
+	s.Helper()
+	return s.ok(contract.VerbUnbind, contract.UnbindInput{Instance: instance})
+}
+
+// turnsOver ends the binding, and waits until the device is offered.
+func (s *scene) turnsOver(instance string) {
+	s.Helper()
+	s.released(instance)
+	s.reach(device.Available)
+	s.rest()
+}
+
+// failed is a device whose clean after i1 has failed.
+func failed(t *testing.T) *scene {
+	t.Helper()
+	return tenant(t).failsToClean()
+}
+
+func (s *scene) failsToClean() *scene {
+	s.Helper()
+	s.fails("zero", device.NeedsOperator, device.CodeIO)
+	s.released(s.d.instance())
+	s.reach(device.Error)
+	s.rest()
+	delete(s.faults, "zero")
 	return s
 }
 
 func available(t *testing.T, oneTimeUse bool) *scene {
 	t.Helper()
-	s := manageable(t, oneTimeUse)
-	s.ok(contract.VerbProvide, contract.ReasonInput{})
-	s.rest()
-	require.Equal(t, device.Available, s.d.Device.State)
-	return s
+	s := newScene(t)
+	s.e.OneTimeUse = oneTimeUse
+	return s.offers()
 }
 
 func bound(t *testing.T, oneTimeUse bool) *scene {
@@ -141,8 +211,8 @@ func (s *scene) do(v contract.Verb, in contract.Input) (contract.Result, error) 
 	if err != nil {
 		return contract.Result{}, err
 	}
-	for !j.Ended && s.next() {
-		require.Less(s, len(s.made), 1000)
+	for i := 0; !j.Ended && s.within(5*time.Minute); i++ {
+		require.Less(s, i, 2000)
 	}
 	require.True(s, j.Ended, "%s waits without end: %q", v.Name, j.Phase)
 	result, err, _ := s.d.Answer(j.ID)
@@ -172,34 +242,72 @@ func (s *scene) faultOf(code device.Code, err error) device.Fault {
 	return r.Fault
 }
 
-// next ends one call that is due, or stops one that is not.
-func (s *scene) next() bool {
-	for _, c := range s.d.Undue() {
-		s.decide(Ended{Key: c.Key, Outcome: NotMade()})
+// next lets one thing happen that lasts for no longer than seconds.
+func (s *scene) next() bool { return s.within(10 * time.Second) }
+
+// within lets one thing happen: a call that is due ends, one that is not stops, or time passes, so much at most.
+func (s *scene) within(most time.Duration) bool {
+	undue := s.d.Undue()
+	if len(undue) > 0 && !s.stopping {
+		s.decide(Ended{Key: undue[0].Key, Outcome: NotMade()})
 		return true
 	}
+	at, _ := s.d.Next()
 	for _, j := range s.d.Jobs {
-		if !j.Ended && j.Call != nil {
-			s.end(j)
+		if j.Ended || j.Call == nil || slices.ContainsFunc(undue, func(c Call) bool { return c.Key == j.Call.Key }) {
+			continue
+		}
+		if s.make(j) {
 			return true
 		}
+		if ready := s.ready[j.Call.Key]; at.IsZero() || ready.Before(at) {
+			at = ready
+		}
 	}
-	if at, _ := s.d.Next(); !at.IsZero() && at.Sub(s.now) <= 10*time.Second {
-		s.pass(at.Sub(s.now))
+	if !at.IsZero() && at.Sub(s.now) <= most {
+		s.pass(max(at.Sub(s.now), 0))
 		return true
 	}
 	return false
 }
 
 // end ends the call of a job.
-func (s *scene) end(j *Job) {
-	c := *j.Call
-	s.made = append(s.made, c.Activity)
-	o := Outcome{Found: s.d.supposed(j, c)}
-	if ends := s.ends[c.Activity]; ends != nil {
-		o = ends(o)
+func (s *scene) end(j *Job) { require.True(s, s.make(j), "%s waits", j.Phase) }
+
+// answers ends the call of an activity before any other one.
+func (s *scene) answers(activity string) {
+	s.Helper()
+	i := slices.IndexFunc(s.d.Jobs, func(j *Job) bool { return !j.Ended && j.Call != nil && j.Call.Activity == activity })
+	require.GreaterOrEqual(s, i, 0, "%s is not due", activity)
+	s.end(s.d.Jobs[i])
+}
+
+// lasts lets time pass, with all that happens meanwhile.
+func (s *scene) lasts(d time.Duration) {
+	s.Helper()
+	for until, i := s.now.Add(d), 0; s.now.Before(until); i++ {
+		require.Less(s, i, 20_000)
+		if !s.within(until.Sub(s.now)) {
+			s.pass(until.Sub(s.now))
+		}
 	}
-	s.decide(Ended{Key: c.Key, Outcome: o})
+}
+
+// doing is what is under way.
+func (s *scene) doing() string {
+	text := fmt.Sprintf("%+v %+v retry %s pause %s", s.d.Status(), s.d.Intent, s.d.RetryAt, s.d.PausedUntil)
+	for _, j := range s.d.Jobs {
+		text += fmt.Sprintf("\n%s: %s, call %+v, until %s", j.ID, j.Phase, j.Call, j.Until)
+	}
+	return text
+}
+
+// reach lets things happen until the device is in a state.
+func (s *scene) reach(state device.State) {
+	s.Helper()
+	for i := 0; s.d.Device.State != state; i++ {
+		require.True(s, i < 5000 && s.within(24*time.Hour), "it is %s, and not %s: %s", s.d.Device.State, state, s.doing())
+	}
 }
 
 // rest ends calls until nothing is under way but what lasts for longer than seconds.
@@ -222,8 +330,8 @@ func (s *scene) looks() (n int) {
 // until ends calls until one of the activity is due.
 func (s *scene) until(activity string) {
 	s.Helper()
-	for !slices.ContainsFunc(s.d.Due(), func(c Call) bool { return c.Activity == activity }) {
-		require.True(s, s.next(), "%s never becomes due", activity)
+	for i := 0; !slices.ContainsFunc(s.d.Due(), func(c Call) bool { return c.Activity == activity }); i++ {
+		require.True(s, i < 1000 && s.within(time.Hour), "%s never becomes due: %+v", activity, s.d.Status())
 	}
 }
 
@@ -233,11 +341,19 @@ func (s *scene) pass(by time.Duration) {
 	s.decide(Come{})
 }
 
-// fails ends the calls of an activity with a fault.
+// fails ends the calls of an activity with a fault, before they have effect.
 func (s *scene) fails(activity string, class device.Class, code device.Code) {
-	s.ends[activity] = func(Outcome) Outcome {
-		return Outcome{Fault: &device.Fault{Class: class, Code: code, Message: string(code), Remedy: "r"}}
-	}
+	s.faults[activity] = refusing(class, code)
+}
+
+// hint asks the device to look at its inventory, refresh at its host, too.
+func (s *scene) hint() {
+	s.decide(Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "sweep"}})
+}
+
+func (s *scene) refresh() {
+	s.decide(Hinted{Signal: contract.SignalRefresh})
+	s.rest()
 }
 
 // reached are copies of devices in every place that acts and waits lead to.
@@ -412,7 +528,7 @@ func TestAForgetThatIsTooLateDeletesNothing(t *testing.T) {
 	s := available(t, false)
 	s.ok(contract.VerbRetire, contract.RetireInput{Reason: "old"})
 	s.rest()
-	s.ends[contract.ActivityDiscover] = nil // the supposed hardware is another one
+	s.host.Identity.Serial = "S2"
 	replace, err := s.send(contract.VerbReplace, contract.ReplaceInput{})
 	require.NoError(t, err)
 	forget, err := s.send(contract.VerbForget, contract.TenantInput{})

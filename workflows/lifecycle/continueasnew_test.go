@@ -102,7 +102,7 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 func TestContinueAsNew_HintInItsTask(t *testing.T) {
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		w := newAvailable(t)
-		w.inventory.allocate("c1") // found by reading the inventory only
+		w.inventory.Allocate("c1") // found by reading the inventory only
 		names := len(w.scheduledActivities)
 		w.signalThen(name, contract.Hint{Source: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
 		w.pass(time.Minute)
@@ -136,7 +136,7 @@ func TestCost_OfATurnover(t *testing.T) {
 		}
 		for i := range 3 {
 			w.idle()
-			names, upserts, memos, writes := len(w.scheduledActivities), w.upserts, w.memos, len(w.inventory.writes)
+			names, upserts, memos, writes := len(w.scheduledActivities), w.upserts, w.memos, len(w.inventory.Writes)
 			instance := fmt.Sprintf("i%d", i)
 			w.makeBound(instance)
 			ok[contract.Result](w.unbind(instance))
@@ -145,7 +145,7 @@ func TestCost_OfATurnover(t *testing.T) {
 				w.scheduledActivities[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
-			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, reservation of the clean, unreserve")
+			require.Equal(t, 3, len(w.inventory.Writes)-writes, "burn, reservation of the clean, unreserve")
 		}
 	}
 }

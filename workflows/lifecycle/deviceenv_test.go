@@ -28,6 +28,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle"
@@ -42,13 +43,9 @@ type deviceEnv struct {
 	planner *clean.Planner
 	// signatures verifies overrides; nil: they are off.
 	signatures lifecycle.Signatures
-	inventory  *fakeInventory
+	inventory  *inventorysim.Inventory
 	host       *fakeHost
 	calls      *activities.Control
-	// shared is the pool of the device, pool its appliance; nil if it is in none.
-	shared *contract.Pool
-	pool   *fakePool
-	pools  *activities.Pools
 	// beforeCall is called before an activity has effect.
 	beforeCall func(activity string)
 	// lag is the time before a control call has its effect, and the time until its answer.
@@ -143,7 +140,7 @@ func newDeviceEnv(t testing.TB, policy clean.Policy) *deviceEnv {
 func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *deviceEnv {
 	t.Helper()
 	w := &deviceEnv{
-		t: t, policy: policy, owner: device.OwnerSelf, inventory: &fakeInventory{}, host: newFakeHost(),
+		t: t, policy: policy, owner: device.OwnerSelf, inventory: &inventorysim.Inventory{}, host: newFakeHost(),
 		now: epoch, live: true,
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), loopEnded: make(chan struct{}),
 	}
@@ -413,7 +410,7 @@ func (w *deviceEnv) describe() string {
 	v.Steps, v.Cleans = nil, nil
 	text, err := json.Marshal(v)
 	require.NoError(w.t, err)
-	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.snapshot(), w.host.up,
+	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.Snapshot(), w.host.up,
 		w.host.running, strings.Join(w.scheduledActivities, " "))
 }
 
@@ -462,8 +459,7 @@ func (w *deviceEnv) scheduled(j *job) {
 	w.scheduledActivities = append(w.scheduledActivities, j.name)
 	want := contract.HostQueue("h1")
 	_, control := (&activities.Control{}).Activities()[j.name]
-	_, ofPool := w.pools.Activities()[j.name]
-	control = control || ofPool || j.name == contract.ActivityRequestSlot || j.name == contract.ActivityAskInstance
+	control = control || j.name == contract.ActivityRequestSlot || j.name == contract.ActivityAskInstance
 	if control {
 		want = contract.Queue
 	}
@@ -474,7 +470,7 @@ func (w *deviceEnv) scheduled(j *job) {
 	if j.name == contract.ActivityUnreserve {
 		assert.EqualValues(w, 1, j.opts.RetryPolicy.MaximumAttempts, "Unreserve is never retried by the server")
 	}
-	if !control || ofPool {
+	if !control {
 		assert.Contains(w, j.opts.RetryPolicy.NonRetryableErrorTypes, "ActivityNotRegisteredError", j.name)
 	}
 	if _, step := w.host.steps[j.name]; step {

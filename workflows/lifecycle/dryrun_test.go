@@ -3,7 +3,6 @@ package lifecycle_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,46 +19,6 @@ func (w *deviceEnv) dry(update string, in any) (would contract.DryRun) {
 	require.NoError(w.t, err)
 	require.NoError(w.t, value.Get(&would))
 	return would
-}
-
-// dryStates bring a device into a state, in which each act is tried.
-var dryStates = map[string]func(w *deviceEnv){
-	"manageable": func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-	"available":  (*deviceEnv).makeAvailable,
-	"manageable and clean": func(w *deviceEnv) {
-		w.makeAvailable()
-		ok[contract.Result](w.ask(contract.VerbManage.Update()))
-	},
-	"on hold": func(w *deviceEnv) {
-		w.makeAvailable()
-		ok[contract.Result](w.maintain(false))
-	},
-	"allocated": func(w *deviceEnv) { w.makeBound("i1") },
-	"error":     (*deviceEnv).makeFailed,
-	"cleaning": func(w *deviceEnv) {
-		w.makeBound("i1")
-		ok[contract.Result](w.unbind("i1"))
-		w.stepRuns("zero")
-	},
-	"pending_cleaning": func(w *deviceEnv) {
-		w.oneTimeUse = true
-		w.makeBound("i1")
-		p := standardPolicy()
-		p.Automated = false
-		w.setPolicy(p)
-		w.nextRun()
-		ok[contract.Result](w.unbind("i1"))
-		w.reach(device.PendingCleaning)
-	},
-	"held by its runbook": func(w *deviceEnv) {
-		w.makeRunbook()
-		ok[contract.Result](w.runbook("held"))
-		w.onHold()
-	},
-	"retired": func(w *deviceEnv) {
-		w.makeAvailable()
-		ok[contract.Result](w.retire("", false))
-	},
 }
 
 // dryActs are updates with their inputs.
@@ -91,72 +50,6 @@ var dryActs = map[string]struct {
 	"move nowhere":    {contract.VerbMove.Update(), contract.MoveInput{Enrollment: contract.Enrollment{Name: "d1"}}},
 }
 
-// In each state, a dry run of each update says what the update then does: the state that it
-// leads to, that nothing changes, or the refusal in its own words. The dry run itself changes
-// nothing.
-func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
-	for state, reach := range dryStates {
-		for name, act := range dryActs {
-			t.Run(state+"/"+name, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				reach(w)
-				if state != "cleaning" && state != "held by its runbook" {
-					w.idle()
-				}
-				if name == "replace" && state != "cleaning" {
-					w.replaceHardware("S2")
-				}
-				before := w.view()
-				upserts, memos, activities := w.upserts, w.memos, len(w.scheduledActivities)
-				would := w.dry(act.update, act.in)
-				require.Equal(t, before, w.view())
-				require.Equal(t, []int{upserts, memos, activities}, []int{w.upserts, w.memos, len(w.scheduledActivities)})
-
-				w.host.inputs = nil
-				c := w.send(act.update, "", act.in).wait()
-				if would.Refusal != nil {
-					require.Error(t, c.err, "%+v", would.Refusal)
-					got, is := contract.RefusalOf(c.err)
-					require.True(t, is)
-					require.Equal(t, *would.Refusal, got)
-					return
-				}
-				require.NoError(t, c.err, "%+v", would)
-				var done contract.Result
-				text, err := json.Marshal(c.out)
-				require.NoError(t, err)
-				require.NoError(t, json.Unmarshal(text, &done))
-				require.Equal(t, would.Already, done.Already)
-				switch act.update {
-				case contract.VerbForget.Update(), contract.VerbMove.Update():
-					require.Empty(t, would.State)
-					w.until("its end", func() bool { return !w.live })
-					return
-				case contract.VerbAbort.Update():
-					w.reach(would.State)
-				default:
-					require.Equal(t, would.State, done.Device.DeviceState)
-				}
-				if tenant := before.InstanceUUID; tenant != nil && done.Device.InstanceUUID == nil {
-					require.Equal(t, *tenant, would.Instance)
-				} else {
-					require.Empty(t, would.Instance)
-				}
-				if starts := act.update == contract.VerbProvide.Update() || act.update == contract.VerbClean.Update(); starts &&
-					!would.Already &&
-					(would.State == device.PendingCleaning || name == "named steps") {
-					require.NotEmpty(t, would.Steps)
-					w.settled()
-					require.Equal(t, would.Steps, w.host.stepsRun())
-				}
-				if !would.Already && act.update == contract.VerbLabel.Update() {
-					require.Equal(t, map[string]string{"rack": "a"}, w.view().Labels)
-				}
-			})
-		}
-	}
-}
-
 // A dry run is no event: it changes neither state nor acts, and a device that was asked a
 // hundred times passes on what it would have passed on.
 func TestADryRunLeavesNoEvent(t *testing.T) {
@@ -174,75 +67,4 @@ func TestADryRunLeavesNoEvent(t *testing.T) {
 	require.Equal(t, before, w.state())
 	require.Equal(t, device.CodeInvalid, w.dry("polish", contract.ReasonInput{}).Refusal.Fault.Code)
 	require.Equal(t, device.CodeInvalid, w.dry(contract.VerbRetire.Update(), []string{"no input"}).Refusal.Fault.Code)
-}
-
-// No update ends the binding of an instance that it does not name, whatever else it says.
-func TestNoUpdateEndsABindingUnnamed(t *testing.T) {
-	for name, act := range dryActs {
-		for _, instance := range []string{"", "i2"} {
-			t.Run(name+" of "+instance, func(t *testing.T) {
-				text, err := json.Marshal(act.in)
-				require.NoError(t, err)
-				var in map[string]any
-				require.NoError(t, json.Unmarshal(text, &in))
-				delete(in, "instance")
-				if instance != "" {
-					in["instance"] = instance
-				}
-				w := newBound(t)
-				w.idle()
-				would := w.dry(act.update, in)
-				require.Empty(t, would.Instance)
-				w.send(act.update, "", in).wait()
-				w.idle()
-				v := w.view()
-				require.Equal(t, device.Allocated, v.DeviceState)
-				require.Equal(t, "i1", *v.InstanceUUID)
-				require.True(t, w.live)
-			})
-		}
-	}
-}
-
-// Labels are kept with the device: from its enrollment, over later runs and another slot. They
-// show in the listing, and changing them is an act.
-func TestLabelsAreKept(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	e := w.enrollment()
-	e.Labels = map[string]string{"rack": "a"}
-	ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}))
-	require.Equal(t, e.Labels, w.view().Labels)
-	require.Equal(t, e.Labels, w.publishedMemo.Labels)
-	label := func(change device.LabelChange) *call {
-		return w.send(contract.VerbLabel.Update(), "", contract.LabelInput{LabelChange: change, Caller: ann})
-	}
-	state := w.view().UpdatedAt
-	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"tier": "gold"}}))
-	require.Equal(t, []string{"enroll", "label tier=gold"}, w.verbs())
-	require.Equal(t, "ann (42)", w.lastAct().By)
-	require.Equal(t, state, w.view().UpdatedAt, "a label is no change of the device")
-	f := label(device.LabelChange{Set: map[string]string{"rack": "b"}}).refused(device.CodeInvalid).Fault
-	require.Equal(t, []string{"label rack is a already", "use --overwrite"}, []string{f.Message, f.Remedy})
-	require.True(t, ok[contract.Result](label(device.LabelChange{Set: map[string]string{"rack": "a"}})).Already)
-	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"rack": "b"}, Overwrite: true}))
-	ok[contract.Result](w.enroll(false)) // again: the labels that it has stay
-	w.nextRun()
-	want := map[string]string{"rack": "b", "tier": "gold"}
-	require.Equal(t, want, w.view().Labels)
-	require.Equal(t, want, w.publishedMemo.Labels)
-	ok[contract.Result](label(device.LabelChange{Remove: []string{"rack", "tier"}}))
-	require.Empty(t, w.view().Labels)
-}
-
-// A device says since when it has its state; what changes nothing of it keeps that time.
-func TestStateSince(t *testing.T) {
-	w := newAvailable(t)
-	since := w.view().StateSince
-	require.NotZero(t, since)
-	w.pass(time.Hour)
-	ok[contract.Result](w.maintain(false))
-	require.Equal(t, since, w.view().StateSince)
-	require.True(t, w.view().UpdatedAt.After(since))
-	ok[contract.Result](w.ask(contract.VerbManage.Update()))
-	require.True(t, w.view().StateSince.After(since))
 }

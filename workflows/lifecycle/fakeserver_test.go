@@ -273,9 +273,6 @@ func (w *deviceEnv) reportFailure(j *job, err error) {
 	if j.opts.TaskQueue != contract.Queue {
 		report.For = contract.WaitHost
 	}
-	if _, ofPool := w.pools.Activities()[j.name]; ofPool {
-		report.For = contract.WaitAppliance
-	}
 	if in, isStep := j.args[0].(contract.StepInput); isStep {
 		report.Seq = in.Seq
 	}
@@ -365,15 +362,6 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 			return nil, err
 		}
 		return stock, nil
-	case contract.PoolRequest:
-		found, err := map[string]func(context.Context, contract.PoolRequest) (contract.PoolSnapshot, error){
-			contract.ActivityReadPool: w.pools.ReadPool, contract.ActivityApplyProfile: w.pools.ApplyProfile,
-			contract.ActivityRemoveProfile: w.pools.RemoveProfile,
-		}[name](ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return found, nil
 	case contract.FindBySerialInput:
 		switch {
 		case in.Listed:

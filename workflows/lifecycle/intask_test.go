@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -71,37 +72,12 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 			require.Equal(t, 1, lost)
 			require.Len(t, v.Cleans, cleans+1)
 			require.Equal(t, "cleaned", v.Cleans[cleans].Outcome)
-			require.Zero(t, w.inventory.reserved)
+			require.Zero(t, w.inventory.Reserved)
 			require.Empty(t, w.recorded())
 			require.True(t, w.host.clean())
 			w.requireMatchingGenerations()
 		})
 	}
-}
-
-// The task of a return is lost after it lowered the reservation, and an abort is in the task that
-// comes in its place: the reservation is raised again.
-//
-// F5, F30
-func TestAnAbortAfterALostReturnIsReserved(t *testing.T) {
-	w := newBound(t)
-	w.requireAbortAfterALostReturn("verify")
-}
-
-// requireAbortAfterALostReturn unbinds the device, lowers its reservation while the step runs that
-// the return follows, and requires that an abort raises it again.
-func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
-	t := w.t
-	w.host.cancelDelay = time.Second
-	ok[contract.Result](w.unbind("i1"))
-	w.stepRuns(step)
-	w.inventory.reserved = 0
-	w.inventory.generation++
-	ok[contract.Result](w.send(contract.VerbAbort.Update(), "", contract.ReasonInput{}))
-	v := w.reach(device.Error)
-	w.idle()
-	require.Equal(t, string(device.CodeAborted), v.Fault)
-	require.Equal(t, 1, w.inventory.reserved)
 }
 
 // A call in the task that fails or is slow is made as an activity, which is retried and seen as
@@ -111,9 +87,9 @@ func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
 func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
 	w := newBound(t)
 	away := true
-	w.inventory.injectFault = func(string, bool) error {
+	w.inventory.InjectFault = func(string, bool) error {
 		if away {
-			return lostAnswer()
+			return inventorysim.LostAnswer()
 		}
 		return nil
 	}
@@ -143,4 +119,18 @@ func TestABindOfNovasProviderIsAnActivity(t *testing.T) {
 	local := len(w.localCalls)
 	w.bind("i1", "r1").wait()
 	require.NotContains(t, w.localCalls[local:], contract.ActivityReserveForBind)
+}
+
+// An inventory that takes three seconds a request answers a bind after four of them.
+//
+// S0.4
+func TestASlowInventoryGetsThrough(t *testing.T) {
+	w := newAvailable(t)
+	w.slow("", 12*time.Second, time.Millisecond)
+	before := len(w.scheduledActivities)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
+	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:],
+		"in the task for a second, then as an activity")
+	require.Len(t, w.inventory.Writes, 4, "burned once, after three earlier writes")
+	w.turnOver("i1")
 }

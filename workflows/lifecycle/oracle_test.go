@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -40,7 +41,7 @@ type oracle struct {
 func newOracle(w *deviceEnv) *oracle {
 	o := &oracle{w: w}
 	w.host.zeroed, w.host.read = o.zeroed, o.read
-	w.inventory.onWrite = o.inventoryWritten
+	w.inventory.OnWrite = o.inventoryWritten
 	w.onChange = o.checkInvariants
 	w.answered = o.answered
 	return o
@@ -80,8 +81,8 @@ func (o *oracle) zeroed(block int) {
 	if o.instance != "" {
 		o.report("block %d was erased while the device is bound to %s", block, o.instance)
 	}
-	if len(o.w.inventory.consumers) > 0 {
-		o.report("block %d was erased while %v use the device", block, o.w.inventory.consumers)
+	if len(o.w.inventory.Consumers) > 0 {
+		o.report("block %d was erased while %v use the device", block, o.w.inventory.Consumers)
 	}
 	o.erased[block] = true // verified stays as it is
 }
@@ -91,7 +92,7 @@ func (o *oracle) zeroed(block int) {
 // a step before that answer; from it on the step erases nothing. The walk does not allocate in
 // between.
 func (o *oracle) cleanedUnread() bool {
-	return o.w.view().CleanStep != nil && o.w.publishedMemo.Provider != o.w.inventory.novaProvider
+	return o.w.view().CleanStep != nil && o.w.publishedMemo.Provider != o.w.inventory.NovaProvider
 }
 
 func (o *oracle) read(block int) {
@@ -100,17 +101,15 @@ func (o *oracle) read(block int) {
 
 // inventoryWritten checks each change of the inventory.
 func (o *oracle) inventoryWritten(what string) {
-	if o.w.inventory.reserved != 0 {
+	if o.w.inventory.Reserved != 0 {
 		o.freed, o.recreatedUnreserved = false, false
 	}
-	if o.finished || o.w.inventory.reserved != 0 {
+	if o.finished || o.w.inventory.Reserved != 0 {
 		return
 	}
 	s := o.w.inventory
 	v := o.w.view()
 	free := o.clean() || o.freed || o.mayReturnUncleaned() && (v.NotSanitized || o.assertedClean)
-	// What others take after the appliance's last answer in a return, the next bind or poll finds.
-	free = free || o.w.pool != nil && o.w.pool.taken() && o.w.pool.unread
 	o.freed = free
 	switch what {
 	case "create":
@@ -120,25 +119,25 @@ func (o *oracle) inventoryWritten(what string) {
 		switch {
 		case o.instance != "":
 			o.report("unreserved while it is bound to %s", o.instance)
-		case len(s.consumers) > 0:
-			o.report("unreserved while %v use the device", s.consumers)
+		case len(s.Consumers) > 0:
+			o.report("unreserved while %v use the device", s.Consumers)
 		case !free:
 			o.report("unreserved with erased %v, verified %v, blocks %q", o.erased, o.verified, o.w.host.blocks)
 		case !returning && v.DeviceState != device.Available && v.DeviceState != device.Unknown:
 			o.report("unreserved in state %s", v.DeviceState)
 		}
-		if len(s.writes) < 2 {
+		if len(s.Writes) < 2 {
 			return
 		}
 		// F5: the last write before it is the clean's own reservation.
-		last, before := s.writes[len(s.writes)-1], write{}
-		for _, w := range s.writes[:len(s.writes)-1] {
-			if w.done {
+		last, before := s.Writes[len(s.Writes)-1], inventorysim.Write{}
+		for _, w := range s.Writes[:len(s.Writes)-1] {
+			if w.Done {
 				before = w
 			}
 		}
-		if before.reserved != 1 || before.generation+1 != last.generation {
-			o.report("unreserved with generation %d; the last write before it was %+v", last.generation, before)
+		if before.Reserved != 1 || before.Generation+1 != last.Generation {
+			o.report("unreserved with generation %d; the last write before it was %+v", last.Generation, before)
 		}
 	case "allocate":
 		if !free {
@@ -161,12 +160,12 @@ func (o *oracle) answered(c *call) {
 		case o.finished:
 		case c.abandoned: // the instance was unbound before the answer
 			return
-		case o.w.inventory.reserved != 1:
+		case o.w.inventory.Reserved != 1:
 			o.report("bind of %s succeeded, and the device is not burned", instance)
 		case o.instance != "" && o.instance != instance:
 			o.report("bind of %s succeeded, and the device is bound to %s", instance, o.instance)
-		case len(o.w.inventory.consumers) > 0:
-			o.report("bind of %s succeeded, and %v use the device", instance, o.w.inventory.consumers)
+		case len(o.w.inventory.Consumers) > 0:
+			o.report("bind of %s succeeded, and %v use the device", instance, o.w.inventory.Consumers)
 		case o.instance == "" && !o.clean() && !o.mayReturnUncleaned() && !out.Already:
 			o.report("bind of %s succeeded, and the blocks are %q", instance, o.w.host.blocks)
 		}
@@ -193,7 +192,7 @@ func (o *oracle) answered(c *call) {
 // checkInvariants checks inventory and state after every event.
 func (o *oracle) checkInvariants() {
 	w := o.w
-	if o.finished || !w.live || !w.ready || !w.inventory.exists {
+	if o.finished || !w.live || !w.ready || !w.inventory.Exists {
 		return
 	}
 	v := w.view()
@@ -208,8 +207,8 @@ func (o *oracle) checkInvariants() {
 		o.report("retired, and its state is %s", v.DeviceState)
 	}
 	offered := v.DeviceState == device.Available && !v.Maintenance
-	free := w.inventory.reserved == 0
-	if free && len(w.inventory.consumers) == 0 && !o.clean() && !o.freed && !o.recreatedUnreserved {
+	free := w.inventory.Reserved == 0
+	if free && len(w.inventory.Consumers) == 0 && !o.clean() && !o.freed && !o.recreatedUnreserved {
 		o.report("free in the inventory with blocks %q", w.host.blocks)
 	}
 	if offered && v.Dirty && v.ClaimedBy == "" {
@@ -217,15 +216,15 @@ func (o *oracle) checkInvariants() {
 	}
 	// Both agree, except during the time that a write takes.
 	agree := free == offered || free && (v.DeviceState == device.Cleaning && v.CleanStep == nil) || v.ClaimedBy != ""
-	if agree || o.faulty || w.inventory.providerGone {
+	if agree || o.faulty || w.inventory.ProviderGone {
 		o.since = time.Time{}
 	} else if o.since.IsZero() {
 		o.since = w.clock()
 	} else if late := w.clock().Sub(o.since); late > 3*time.Minute {
-		o.report("state %s (maintenance %v) and reserved=%d for %s", v.DeviceState, v.Maintenance, w.inventory.reserved, late)
+		o.report("state %s (maintenance %v) and reserved=%d for %s", v.DeviceState, v.Maintenance, w.inventory.Reserved, late)
 	}
 	if o.instance != "" && quiet {
-		if t := w.inventory.tenant; w.owner != device.OwnerNova && (t == nil || *t != o.instance) {
+		if t := w.inventory.Tenant; w.owner != device.OwnerNova && (t == nil || *t != o.instance) {
 			o.report("the device is bound to %s, and the inventory does not record it", o.instance)
 		}
 		if v.InstanceUUID == nil && v.DeviceState != device.Unknown || v.InstanceUUID != nil &&

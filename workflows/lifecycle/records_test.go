@@ -2,12 +2,12 @@ package lifecycle_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -16,7 +16,7 @@ func (w *deviceEnv) recordedElsewhere(change func(*inventory.HardwareRecord)) {
 	r := inventory.HardwareRecord{Provider: inventory.Provider{UUID: contract.DeviceUUID("d7"), Name: "d7"}}
 	r.Hardware = w.host.discovery.Identity.Hardware()
 	change(&r)
-	w.inventory.elsewhere = []inventory.HardwareRecord{r}
+	w.inventory.Elsewhere = []inventory.HardwareRecord{r}
 }
 
 func recordedTenant(r *inventory.HardwareRecord) {
@@ -75,7 +75,7 @@ func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
 				require.Contains(t, r.Fault.Remedy, "move d7 d1")
 				require.Contains(t, r.Fault.Remedy, contract.DeviceUUID("d7"))
 				w.until("its end", func() bool { return !w.live })
-				require.False(t, w.inventory.exists)
+				require.False(t, w.inventory.Exists)
 				require.False(t, w.host.known)
 				w.requireUntouched("enrolled")
 			})
@@ -92,68 +92,10 @@ func TestRetiredHardwareIsEnrolledAgain(t *testing.T) {
 	w.recordedElsewhere(recordedNobody)
 	w.others = map[string]device.State{"device/d7": device.Retired}
 	w.makeAvailable()
-	require.Equal(t, []string{w.host.discovery.Identity.Hardware()}, w.inventory.hardware)
+	require.Equal(t, []string{w.host.discovery.Identity.Hardware()}, w.inventory.Hardware)
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.requireReturned()
-}
-
-// Each clean asks before its first step, also one that an operator begins: as long as another
-// name has a record of the hardware, nothing is written.
-//
-// F35
-func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
-	for _, owner := range owners {
-		for name, c := range map[string]struct {
-			appears func(w *deviceEnv)
-			code    device.Code
-		}{
-			"an instance is recorded": {func(w *deviceEnv) { w.recordedElsewhere(recordedTenant) }, device.CodeDuplicateSerial},
-			"a record is unreadable": {func(w *deviceEnv) {
-				w.inventory.injectFault = func(call string, _ bool) error {
-					if call == "OfHardware" {
-						return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
-					}
-					return nil
-				}
-			}, device.CodeInventoryInvalid},
-		} {
-			t.Run(string(owner)+": "+name, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.owner = owner
-				ok[contract.Result](w.enroll(false))
-				c.appears(w)
-				for _, begin := range []func() *call{
-					func() *call { return w.ask(contract.VerbProvide.Update()) }, func() *call { return w.cleanUp() },
-				} {
-					ok[contract.Result](begin())
-					v := w.reach(device.Error)
-					require.Equal(t, []any{string(c.code), true, true}, []any{v.Fault, v.NeedsOperator, v.Dirty})
-					w.requireUntouched("enrolled")
-					require.Equal(t, 1, w.inventory.reserved)
-				}
-				w.inventory.elsewhere, w.inventory.injectFault = nil, nil
-				ok[contract.Result](w.cleanUp())
-				w.requireReturned()
-			})
-		}
-	}
-}
-
-// Nova's providers have no record of the hardware: the listing of the serial is asked, with the
-// workflows that ended.
-//
-// F35
-func TestACleanOfNovasDeviceAsksTheListing(t *testing.T) {
-	w := newNovaDevice(t)
-	ok[contract.Result](w.enroll(false))
-	w.duplicate = "d7"
-	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
-	require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
-	w.requireUntouched("enrolled")
-	w.duplicate = ""
-	ok[contract.Result](w.cleanUp())
-	w.reach(device.Available)
 }
 
 // An inventory that does not answer is waited for, visibly, before the first step.
@@ -162,9 +104,9 @@ func TestACleanOfNovasDeviceAsksTheListing(t *testing.T) {
 func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
-	w.inventory.injectFault = func(call string, _ bool) error {
+	w.inventory.InjectFault = func(call string, _ bool) error {
 		if call == "OfHardware" {
-			return lostAnswer()
+			return inventorysim.LostAnswer()
 		}
 		return nil
 	}
@@ -174,7 +116,7 @@ func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 		return v.NeedsOperator && v.Fault == string(device.CodeInventoryUnavailable)
 	})
 	w.requireUntouched("enrolled")
-	w.inventory.injectFault = nil
+	w.inventory.InjectFault = nil
 	w.requireReturned()
 }
 
@@ -188,10 +130,10 @@ func TestReplacingHardwareIsAskedForAndRecorded(t *testing.T) {
 	w.recordedElsewhere(recordedTenant)
 	require.Contains(t, w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial).Fault.Message, "alice")
 	require.Equal(t, device.Error, w.view().DeviceState)
-	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.hardware)
-	w.inventory.elsewhere = nil
+	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.Hardware)
+	w.inventory.Elsewhere = nil
 	ok[contract.Result](w.replace(contract.ReplaceInput{Provide: true}))
-	require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware()}, w.inventory.hardware)
+	require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware()}, w.inventory.Hardware)
 	w.reach(device.Available)
 }
 
@@ -210,58 +152,4 @@ func TestAMovedDeviceIsNotHeldByItsFormerName(t *testing.T) {
 	})
 	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
 	moved.reach(device.Available)
-}
-
-// A refused enrollment of a device that its host knew does not have the host forget it: its
-// workflow was lost, and the host brings it back.
-//
-// F35
-func TestARefusedEnrollmentKeepsWhatTheHostKnew(t *testing.T) {
-	for _, knew := range []bool{true, false} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.recordedElsewhere(recordedTenant)
-		w.host.known = knew
-		w.enroll(true).refused(device.CodeDuplicateSerial)
-		w.until("its end", func() bool { return !w.live })
-		require.Equal(t, knew, w.host.known)
-	}
-}
-
-// The hardware of an imported device is not known before its host has seen it. It is asked for
-// then: before it is cleaned, and also where nothing is to be cleaned.
-//
-// F23, F35
-func TestTheHardwareOfAnImportedDeviceIsAskedFor(t *testing.T) {
-	for name, c := range map[string]struct {
-		reserved int
-		finds    func(w *deviceEnv)
-	}{
-		"to be cleaned, recorded elsewhere":   {1, func(w *deviceEnv) { w.recordedElsewhere(recordedTenant) }},
-		"to be cleaned, once it is listed":    {1, func(w *deviceEnv) { w.duplicateOnceListed = "d7" }},
-		"free in the inventory":               {0, func(w *deviceEnv) { w.recordedElsewhere(recordedTenant) }},
-		"free in the inventory, as a listing": {0, func(w *deviceEnv) { w.duplicate = "d7" }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newNovaDevice(t)
-			c.finds(w)
-			ok[contract.Result](w.importWith(c.reserved))
-			v := w.reach(device.Error)
-			require.Equal(t, []any{string(device.CodeDuplicateSerial), true}, []any{v.Fault, v.NeedsOperator})
-			w.within(time.Minute, "it to be reserved", func() bool { return w.inventory.reserved == 1 })
-			require.NotContains(t, w.scheduledActivities, "zero")
-		})
-	}
-}
-
-// A device that its host brings back is recorded with its hardware, also where an earlier build
-// made its provider.
-//
-// F35
-func TestARecoveredDeviceIsRecordedWithItsHardware(t *testing.T) {
-	w := recovered(t, func(w *deviceEnv) {
-		w.makeAvailable()
-		w.inventory.hardware = nil
-	})
-	w.reach(device.Available)
-	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.hardware)
 }

@@ -2,13 +2,13 @@ package lifecycle_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -67,11 +67,6 @@ func (w *deviceEnv) makeAllocatable() {
 		switch v := w.settled(); {
 		case v.InstanceUUID != nil:
 			ok[contract.Result](w.unbind(*v.InstanceUUID))
-		case v.DeviceState == device.Error && v.Pool != nil &&
-			(v.Pool.LostRace || strings.HasPrefix(v.MaintenanceReason, "taken")):
-			ok[contract.Result](w.ask(contract.VerbManage.Update()))
-		case v.Pool != nil && v.Pool.Taken:
-			w.pass(6 * time.Minute) // until a poll finds that the others have left
 		case v.Maintenance && v.DeviceState != device.Error:
 			ok[contract.Result](w.maintain(true))
 		case v.ClaimedBy != "":
@@ -104,64 +99,23 @@ func (w *deviceEnv) requireSame(before, after contract.DeviceState) {
 // repeatInLaterRun sends an update a second time under its own ID, in a later run.
 func (w *deviceEnv) repeatInLaterRun(c *call) *call {
 	w.t.Helper()
-	before, names, writes := w.state(), len(w.scheduledActivities), len(w.inventory.writes)
+	before, names, writes := w.state(), len(w.scheduledActivities), len(w.inventory.Writes)
 	second := w.send(c.verb, c.id, c.in).wait()
 	w.pass(time.Hour)
 	repeated := slices.DeleteFunc(slices.Clone(w.scheduledActivities[names:]), func(name string) bool {
 		return name == contract.ActivityReadReservation // who has it is asked before it is answered (F36)
 	})
 	require.Empty(w.t, repeated, "the repetition did something")
-	require.Len(w.t, w.inventory.writes, writes)
+	require.Len(w.t, w.inventory.Writes, writes)
 	w.requireSame(before, w.state())
 	return second
-}
-
-func TestRepeated_UpdateChangesNothing(t *testing.T) {
-	for _, verb := range updates {
-		t.Run(verb.name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			verb.lead(w)
-			c := verb.send(w)
-			require.NoError(t, c.wait().err)
-			w.settled()
-			second := w.repeatInLaterRun(c)
-			require.NoError(t, second.err)
-			if !verb.last {
-				w.bindAgain("i9")
-				w.repeatInLaterRun(c)
-				require.Equal(t, "i9", *w.view().InstanceUUID)
-			}
-		})
-	}
-}
-
-// A late repetition of a bind whose binding has ended is refused: the instance does not have the
-// device any more.
-func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
-	for _, request := range []string{"r1", ""} {
-		w := newAvailable(t)
-		c := w.bind("i1", request)
-		require.Equal(t, 1, ok[contract.Result](c).Binding)
-		w.nextRun()
-		require.Equal(t, 1, ok[contract.Result](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
-		w.bindAgain("i9")
-		w.repeatInLaterRun(c).refused(device.CodeBindingEnded)
-	}
-}
-
-func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
-	w := newAvailable(t)
-	c := w.claim("i1", 1000*time.Hour)
-	ok[contract.Result](c)
-	ok[contract.Result](w.unclaim("i1"))
-	w.repeatInLaterRun(c)
-	require.Empty(t, w.view().ClaimedBy)
 }
 
 // A failed update is recorded with its failure, and is not tried again.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 	w := newAvailable(t)
-	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+	w.inventory.InjectFault = inventorysim.Times(1, "PutReserved", true,
+		inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
 	w.reach(device.Available)

@@ -117,7 +117,7 @@ func TestARunbookByHandNeverClearsDirty(t *testing.T) {
 			v := w.reach(device.Manageable)
 			require.Equal(t, []string{"zero", "verify", "bios_apply"}, w.host.stepsRun())
 			require.True(t, v.Dirty)
-			require.Equal(t, 1, w.inventory.reserved)
+			require.Equal(t, 1, w.inventory.Reserved)
 			require.Equal(t, "steps_done", v.Cleans[0].Outcome)
 			require.Equal(t, "erase", v.Cleans[0].Runbook)
 			w.pass(time.Hour)
@@ -165,7 +165,7 @@ func TestAHoldStopsTheClean(t *testing.T) {
 	w.pass(30 * 24 * time.Hour)
 	require.Len(t, w.scheduledActivities, scheduled, "nothing is polled")
 	require.Equal(t, upserts, w.upserts)
-	require.Equal(t, 1, w.inventory.reserved)
+	require.Equal(t, 1, w.inventory.Reserved)
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
 
 	ok[contract.Result](w.releaseHold())
@@ -265,7 +265,7 @@ func TestHoldAndWaitAreEndedAtOnce(t *testing.T) {
 			},
 			"cancel": func(w *deviceEnv) device.State { w.cancel(); return device.Error },
 			"in use": func(w *deviceEnv) device.State {
-				w.inventory.allocateUnchecked("c1")
+				w.inventory.AllocateUnchecked("c1")
 				w.signal(contract.SignalObserved, contract.Hint{})
 				return device.Allocated
 			},
@@ -340,7 +340,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 			}
 			require.True(t, v.Dirty)
 			require.Empty(t, w.host.inputs)
-			require.Equal(t, 1, w.inventory.reserved)
+			require.Equal(t, 1, w.inventory.Reserved)
 		})
 	}
 }
@@ -380,7 +380,7 @@ func TestTwoRunbooksForOneDevice(t *testing.T) {
 	require.Equal(t, string(device.CodeInvalidSetting), v.Fault)
 	require.Equal(t, "the runbooks a and b both match this device", v.LastError)
 	require.Empty(t, w.host.inputs)
-	require.Equal(t, 1, w.inventory.reserved)
+	require.Equal(t, 1, w.inventory.Reserved)
 	w.setPolicy(one)
 	w.nextRun()
 	ok[contract.Result](w.cleanUp())

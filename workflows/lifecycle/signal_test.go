@@ -127,38 +127,3 @@ func TestSignals_CorruptHints(t *testing.T) {
 	require.Greater(t, len(w.scheduledActivities), names, "the next valid one is handled")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 }
-
-// No hint changes any state by itself, also when it is repeated.
-//
-// F6
-func TestHintsNeverMoveAState(t *testing.T) {
-	for _, p := range startStates {
-		t.Run(p.name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			p.lead(w)
-			before := w.view()
-			for range 2 {
-				for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-					w.signal(name, contract.Hint{Source: "sweep"})
-					w.signal(name, nil)
-				}
-				w.signal(contract.SignalObserved, w.host.hint(w.clock()))
-			}
-			w.pass(100 * time.Millisecond)
-			require.Equal(t, before.DeviceState, w.view().DeviceState)
-			w.pass(time.Hour)
-			after := w.view()
-			switch p.name {
-			case "pending_cleaning", "cleaning":
-				require.Equal(t, device.Available, after.DeviceState)
-				require.Len(t, w.host.inputs, 4, "cleaned once")
-			default:
-				require.Equal(t, before.DeviceState, after.DeviceState)
-				require.Equal(t, before.InstanceUUID, after.InstanceUUID)
-				require.Equal(t, before.ClaimedBy, after.ClaimedBy)
-				require.Equal(t, before.Dirty, after.Dirty)
-			}
-			w.bindAgainUnlessRetired("i9")
-		})
-	}
-}

@@ -100,7 +100,7 @@ func TestACleanKeepsItsSlotOverAllItsSteps(t *testing.T) {
 		return len(slices.DeleteFunc(slices.Clone(w.host.inputs), func(in contract.StepInput) bool { return in.Number < 2 }))
 	}
 	w.limits.got = func(signal string) {
-		if signal == contract.SignalSlotRequest && (w.inventory.reserved != 1 || steps() != 0) {
+		if signal == contract.SignalSlotRequest && (w.inventory.Reserved != 1 || steps() != 0) {
 			w.Errorf("asked before the device was reserved, or after a step")
 		}
 		if signal == contract.SignalSlotReport && steps() != 2 {
@@ -131,7 +131,7 @@ func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 	v := w.requireWait(device.CodeWaitingForSlot, false)
 	require.Equal(t, "queued for a slot (3rd in line): 1 of 1 cleans run", v.Waiting.Message)
 	require.Equal(t, device.PendingCleaning, v.DeviceState)
-	require.Equal(t, 1, w.inventory.reserved)
+	require.Equal(t, 1, w.inventory.Reserved)
 	w.bind("i1", "again").refused(device.CodeRefused)
 	require.Len(t, w.scheduledActivities, done, "neither an activity nor a try")
 	require.Equal(t, upserts+1, w.upserts)
@@ -318,7 +318,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w.pass(time.Hour)
 	w.requireWait(device.CodeFreeCapacity, false)
 	require.Equal(t, device.Available, w.view().DeviceState)
-	require.Zero(t, w.inventory.reserved)
+	require.Zero(t, w.inventory.Reserved)
 	w.ask(contract.VerbManage.Update()).refused(device.CodeRefused)
 	w.answer(contract.SlotAnswer{Granted: true})
 	ok[contract.Result](manage)

@@ -170,10 +170,6 @@ func (w *deviceEnv) enrollment() contract.Enrollment {
 		Name: "d1", Host: "h1", Driver: "testdriver", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
 		Settings: map[string]string{"path": "/dev/d1"},
 	}
-	if w.shared != nil {
-		own := *w.shared
-		e.Type, e.Pool = "NODE", &own
-	}
 	return e
 }
 
@@ -232,7 +228,7 @@ func (w *deviceEnv) makeAvailable() {
 	ok[contract.Result](w.enroll(true))
 	w.reach(device.Available)
 	w.idle()
-	require.Zero(w.t, w.inventory.reserved)
+	require.Zero(w.t, w.inventory.Reserved)
 	require.True(w.t, w.host.clean())
 }
 
@@ -268,7 +264,7 @@ func (w *deviceEnv) requireReturned() {
 	w.t.Helper()
 	w.returned()
 	require.True(w.t, w.host.clean(), w.describe())
-	require.Zero(w.t, w.inventory.reserved)
+	require.Zero(w.t, w.inventory.Reserved)
 }
 
 // newBound is one that the instance i1 has.
@@ -286,7 +282,7 @@ func (w *deviceEnv) makeBound(instance string) int {
 		w.makeAvailable()
 	}
 	r := ok[contract.Result](w.bind(instance, "r-"+instance))
-	require.Equal(w.t, 1, w.inventory.reserved, "bind returned before the device was burned")
+	require.Equal(w.t, 1, w.inventory.Reserved, "bind returned before the device was burned")
 	w.host.writeAsTenant(instance)
 	return r.Binding
 }

@@ -33,28 +33,13 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestWalk_SharedPool is TestWalk with a server of a shared pool, which others take and free,
-// and whose appliance loses answers.
-func TestWalk_SharedPool(t *testing.T) {
-	first, n := uint64(1), *walks/2
-	if *walkSeed != 0 {
-		first, n = *walkSeed, 1
-	}
-	for seed := first; seed < first+uint64(n); seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
-			walkShared(t, seed, true)
-		})
-	}
-}
-
 // The same seed gives the same walk, so that a failure can be repeated.
 func TestWalk_IsDeterministic(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		first, second := walk(t, seed), walk(t, seed)
 		require.Equal(t, first.log, second.log)
 		require.Equal(t, first.scheduledActivities, second.scheduledActivities)
-		require.Equal(t, first.inventory.writes, second.inventory.writes)
+		require.Equal(t, first.inventory.Writes, second.inventory.Writes)
 		require.Equal(t, first.clock(), second.clock())
 	}
 }
@@ -68,18 +53,14 @@ type walker struct {
 	listing *rand.Rand
 	// overriders request and approve overrides.
 	overriders *rand.Rand
-	// others are the other users of the device's shared pool; nil if it is in none.
-	others *rand.Rand
-	calls  []*call
-	hints  []contract.Hint
-	log    []string
+	calls      []*call
+	hints      []contract.Hint
+	log        []string
 	// recreations counts the providers that Nova created.
 	recreations int
 }
 
-func walk(t *testing.T, seed uint64) *walker { return walkShared(t, seed, false) }
-
-func walkShared(t *testing.T, seed uint64, shared bool) *walker {
+func walk(t *testing.T, seed uint64) *walker {
 	r := rand.New(rand.NewPCG(seed, 0))
 	policy := standardPolicy()
 	policy.Automated = r.IntN(4) > 0
@@ -90,7 +71,7 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 	policy.HostSilentAfter = time.Duration(1+r.IntN(10)) * time.Minute
 	w := newDeviceEnv(t, policy)
 	w.oneTimeUse = r.IntN(2) == 0
-	if r.IntN(3) == 0 && !shared {
+	if r.IntN(3) == 0 {
 		w.owner, w.oneTimeUse = device.OwnerNova, true
 	}
 	if r.IntN(6) == 0 {
@@ -99,9 +80,6 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1)),
 		overriders: rand.New(rand.NewPCG(seed, 3))}
 	w.signatures = overrideKey
-	if shared {
-		k.sharePool(rand.New(rand.NewPCG(seed, 2)))
-	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse,
@@ -112,9 +90,6 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 		}
 	})
 	k.enrollOrImport()
-	if shared {
-		k.pollAgain()
-	}
 	if *walkSeed != 0 {
 		w.trace = func(s string) { k.log = append(k.log, fmt.Sprint(w.clock().Sub(epoch), " ", s)) }
 	}
@@ -123,7 +98,6 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 			break
 		}
 		k.act()
-		k.othersAct()
 		k.overridersAct()
 		k.wait()
 	}
@@ -161,26 +135,26 @@ func (k *walker) enrollOrImport() {
 func (k *walker) importable() (listed string) {
 	kind := k.r.IntN(3)
 	k.assertedClean = kind < 2
-	k.inventory.recreate("nova-0")
+	k.inventory.Recreate("nova-0")
 	switch kind {
 	case 1:
-		k.inventory.allocateUnchecked("c-1")
+		k.inventory.AllocateUnchecked("c-1")
 		k.writesAll("c-1")
 		fallthrough
 	case 2:
-		k.inventory.writeByOther(1)
+		k.inventory.WriteByOther(1)
 	}
-	listed = k.inventory.novaProvider
+	listed = k.inventory.NovaProvider
 	switch k.listing.IntN(4) {
 	case 0:
 		listed = "" // by a client that does not name the provider
 	case 1:
 		if kind != 1 {
 			k.assertedClean = false
-			k.inventory.recreate("nova-1")
+			k.inventory.Recreate("nova-1")
 		}
 	}
-	k.note("imported with %d consumers, reserved %d", len(k.inventory.consumers), k.inventory.reserved)
+	k.note("imported with %d consumers, reserved %d", len(k.inventory.Consumers), k.inventory.Reserved)
 	return listed
 }
 
@@ -202,19 +176,18 @@ func (k *walker) wait() {
 // healAndBindAgain ends all faults: each device can be used again, and its next tenant gets a
 // clean one.
 func (k *walker) healAndBindAgain() {
-	k.inventory.injectFault, k.loseTask, k.noLocalCalls, k.faulty = nil, nil, false, false
+	k.inventory.InjectFault, k.loseTask, k.noLocalCalls, k.faulty = nil, nil, false, false
 	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 	k.host.injectFault, k.host.cancelDelay = nil, 0
 	k.host.restart()
-	k.othersLeave()
-	if k.inventory.providerGone {
+	if k.inventory.ProviderGone {
 		k.recreateProvider()
 	}
 	if !k.live {
 		return
 	}
-	for len(k.inventory.consumers) > 0 {
-		k.inventory.free(k.inventory.consumers[0])
+	for len(k.inventory.Consumers) > 0 {
+		k.inventory.Free(k.inventory.Consumers[0])
 	}
 	k.note("healed")
 	k.signal(contract.SignalObserved, k.host.hint(k.clock()))
@@ -222,7 +195,7 @@ func (k *walker) healAndBindAgain() {
 	if k.finished || !k.live { // it was being forgotten
 		return
 	}
-	if k.retired && k.live && k.inventory.exists && k.inventory.reserved != 1 {
+	if k.retired && k.live && k.inventory.Exists && k.inventory.Reserved != 1 {
 		k.report("retired, and it is not reserved")
 	}
 	if k.instance != "" {

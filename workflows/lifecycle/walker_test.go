@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -158,15 +159,15 @@ func (k *walker) inventoryTrouble() {
 	r := k.r
 	switch r.IntN(5) {
 	case 0:
-		k.inventory.injectFault, k.loseTask, k.noLocalCalls, k.faulty = nil, nil, false, false
+		k.inventory.InjectFault, k.loseTask, k.noLocalCalls, k.faulty = nil, nil, false, false
 		k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 		k.note("inventory healed")
 	case 1:
 		share := 1 + r.IntN(4)
 		k.faulty = true
-		k.inventory.injectFault = func(string, bool) error {
+		k.inventory.InjectFault = func(string, bool) error {
 			if r.IntN(share+4) < share {
-				return lostAnswer()
+				return inventorysim.LostAnswer()
 			}
 			return nil
 		}
@@ -179,12 +180,13 @@ func (k *walker) inventoryTrouble() {
 		k.note("inventory takes up to %d ms each way", longest)
 	case 3:
 		codes := []func() error{
-			fault(device.NeedsOperator, device.CodeInventoryInvalid), fault(device.Transient, device.CodeConflict), lostAnswer,
+			inventorysim.Fails(device.NeedsOperator, device.CodeInventoryInvalid),
+			inventorysim.Fails(device.Transient, device.CodeConflict), inventorysim.LostAnswer,
 		}
 		code, call, after := codes[r.IntN(3)], []string{"Usages", "Reservation", "PutReserved"}[r.IntN(3)], r.IntN(2) == 0
 		n := 1 + r.IntN(6)
 		k.faulty = true
-		k.inventory.injectFault = times(n, call, after, code)
+		k.inventory.InjectFault = inventorysim.Times(n, call, after, code)
 		k.note("inventory fails %d %s after=%v: %v", n, call, after, code())
 	case 4:
 		share := 1 + r.IntN(4)
@@ -233,16 +235,16 @@ func (k *walker) hostTrouble() {
 // useByNova allocates the device to the last consumer and frees it.
 func (k *walker) useByNova(consumer string) {
 	k.makeAllocatable()
-	if !k.inventory.allocate(consumer) {
+	if !k.inventory.Allocate(consumer) {
 		k.t.Fatalf("the last consumer cannot allocate it: %s", k.describe())
 	}
 	k.writesAll(consumer)
-	k.inventory.writeByOther(1)
+	k.inventory.WriteByOther(1)
 	for range 2 {
 		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 		k.pass(time.Hour)
 		k.settled()
-		k.inventory.free(consumer)
+		k.inventory.Free(consumer)
 	}
 	k.makeAllocatable()
 }
@@ -253,30 +255,30 @@ func (k *walker) scheduler() {
 		return
 	}
 	switch {
-	case k.r.IntN(6) == 0 && !k.inventory.providerGone && k.inventory.exists && len(k.inventory.consumers) == 0:
-		k.inventory.providerGone = true
+	case k.r.IntN(6) == 0 && !k.inventory.ProviderGone && k.inventory.Exists && len(k.inventory.Consumers) == 0:
+		k.inventory.ProviderGone = true
 		k.note("Nova's provider is gone")
 		return
-	case k.inventory.providerGone:
+	case k.inventory.ProviderGone:
 		k.recreateProvider()
 		return
-	case len(k.inventory.consumers) == 1 && k.r.IntN(3) == 0: // migrated
-		k.inventory.allocateUnchecked(fmt.Sprintf("m%d", k.r.IntN(100)))
-		k.note("consumers %v", k.inventory.consumers)
+	case len(k.inventory.Consumers) == 1 && k.r.IntN(3) == 0: // migrated
+		k.inventory.AllocateUnchecked(fmt.Sprintf("m%d", k.r.IntN(100)))
+		k.note("consumers %v", k.inventory.Consumers)
 		return
 	}
-	if len(k.inventory.consumers) > 0 {
-		k.note("%s leaves", k.inventory.consumers[0])
-		k.inventory.free(k.inventory.consumers[0])
+	if len(k.inventory.Consumers) > 0 {
+		k.note("%s leaves", k.inventory.Consumers[0])
+		k.inventory.Free(k.inventory.Consumers[0])
 		return
 	}
 	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
 	if k.recreatedUnreserved || k.cleanedUnread() {
 		return // the exceptions: see oracle
 	}
-	if k.inventory.allocate(consumer) {
+	if k.inventory.Allocate(consumer) {
 		k.writesAll(consumer)
-		k.inventory.writeByOther(1) // Nova burns what is one-time-use
+		k.inventory.WriteByOther(1) // Nova burns what is one-time-use
 		k.note("%s allocates", consumer)
 	}
 }
@@ -285,12 +287,12 @@ func (k *walker) scheduler() {
 // that the old one had.
 func (k *walker) recreateProvider() {
 	k.recreations++
-	generation := k.inventory.generation
-	k.inventory.recreate(fmt.Sprint("nova-again-", k.recreations))
+	generation := k.inventory.Generation
+	k.inventory.Recreate(fmt.Sprint("nova-again-", k.recreations))
 	if k.r.IntN(2) == 0 {
-		k.inventory.generation = generation
+		k.inventory.Generation = generation
 	}
-	k.note("Nova re-created its provider at generation %d", k.inventory.generation)
+	k.note("Nova re-created its provider at generation %d", k.inventory.Generation)
 }
 
 // seldom is what does not happen every day.

@@ -1,4 +1,4 @@
-package lifecycle_test
+package lifecycle
 
 import (
 	"context"
@@ -17,8 +17,7 @@ type fakePool struct {
 	profiles map[string]string // name by URI
 	profile  string            // on the server; "" is none
 	made     int
-	version  int  // changes with each change of the server
-	unread   bool // others took it, and no answer has said so yet
+	version  int // changes with each change of the server
 	calls    []string
 	// meanwhile is what others do after Burnish's own act, before the answer to the call.
 	meanwhile func(call string)
@@ -37,7 +36,7 @@ func (p *fakePool) take() bool {
 	if p.profile != "" {
 		return false
 	}
-	p.profile, p.profiles[theirProfile], p.unread = theirProfile, "theirs", true
+	p.profile, p.profiles[theirProfile] = theirProfile, "theirs"
 	p.version++
 	return true
 }
@@ -97,7 +96,6 @@ func (p *fakePool) call(name string, do func() (oneview.Found, error)) (oneview.
 			return f, lost
 		}
 	}
-	p.unread = false
 	return f, err
 }
 
