@@ -357,7 +357,9 @@ var table = concat(
 		{in(PendingCleaning), Clean, when(awaitingManualClean), noChange, then(allowClean)},
 		{in(PendingCleaning), CleanStarted, when(notAwaitingManualClean), Cleaning, nil},
 		{in(PendingCleaning), CleanFailed, nil, Error, then(setCleanFailed)},
-		{in(PendingCleaning, Cleaning), LostRace, nil, Error, then(markRaceLost, setCleanFailed)},
+		{in(PendingCleaning, Cleaning), LostRace, when(fullPlan), Error, then(markRaceLost, setCleanFailed)},
+		// SAFETY F43: what lost a race is cleaned when the others have left; its operator's is not.
+		{in(Cleaning), LostRace, when(named), Manageable, then(markDirty, stepsOver)},
 		// The clean found that the others have left: the operator provided it before a poll did.
 		{in(PendingCleaning), Freed, when(maintenanceTaken), noChange, then(clearTaken)},
 		{in(PendingCleaning), ObservedInUse, nil, Allocated, then(bindObserved)},

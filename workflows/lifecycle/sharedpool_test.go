@@ -469,3 +469,43 @@ func TestABindOfATakenServer(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 	require.NotContains(t, w.scheduledActivities, contract.ActivityReserveForBind)
 }
+
+// An operator's server that others have when its named steps would begin stays the operator's: when they leave it is
+// neither cleaned nor offered, and shows what was found.
+//
+// F43
+func TestAnOperatorsServerIsNotCleanedWhenOthersLeaveIt(t *testing.T) {
+	for name, maintained := range map[string]bool{"manageable": false, "in maintenance": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t)
+			ok[contract.Result](w.enroll(false))
+			w.reach(device.Manageable)
+			if maintained {
+				ok[contract.Result](w.maintain(false))
+			}
+			require.True(t, w.pool.take())
+			w.host.writeAsTenant("theirs")
+			ok[contract.Result](w.cleanUp("verify"))
+			w.idle()
+			v := w.settled()
+			require.Equal(t, device.Manageable, v.DeviceState)
+			require.Equal(t, string(device.CodeServerTaken), v.Fault)
+			require.Contains(t, v.Remedy, "provide it")
+			w.poll(contract.SignalTaken)
+			w.pool.leave()
+			w.poll(contract.SignalFreed)
+			w.pass(time.Hour)
+			v = w.settled()
+			require.Equal(t, device.Manageable, v.DeviceState)
+			require.True(t, v.Dirty)
+			require.Equal(t, maintained, v.Maintenance)
+			require.Equal(t, 1, w.inventory.reserved)
+			require.Zero(t, w.zeroed())
+			if maintained {
+				ok[contract.Result](w.maintain(true))
+			}
+			ok[contract.Result](w.send(contract.VerbProvide.Update(), "", contract.ReasonInput{}))
+			w.requireAvailableWithoutProfile()
+		})
+	}
+}

@@ -23,7 +23,7 @@ func TestSimulate(t *testing.T) {
 	const devices = 100
 	turnovers := number("BURNISH_SIMULATE_TURNOVERS", 10_000) / devices
 	seed := number("BURNISH_SIMULATE_SEED", 1)
-	for _, kind := range []Kind{Self, Nova} {
+	for _, kind := range []Kind{Self, Nova, Shared} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			all := 0
