@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 
@@ -182,8 +183,10 @@ func TestALostInstanceIsAsItsDevicesSay(t *testing.T) {
 				_, binds := verb.Input.(contract.InstanceBindInput)
 				temporal := lostInstance(t, tt.last, tt.err, tt.says...)
 				var started []*contract.InstanceState
+				var policies []enumspb.WorkflowIdReusePolicy
 				temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance, mock.Anything).
 					Run(func(args mock.Arguments) {
+						policies = append(policies, args.Get(0).(sdkclient.StartWorkflowOptions).WorkflowIDReusePolicy)
 						started = append(started, args.Get(2).(contract.InstanceInput).State)
 					}).Return(nil).Maybe()
 				handle := &mocks.WorkflowUpdateHandle{}
@@ -200,6 +203,9 @@ func TestALostInstanceIsAsItsDevicesSay(t *testing.T) {
 					in = contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "d"}}}
 				}
 				_, err := New(temporal).DoInstance(t.Context(), released, verb, in)
+				if binds {
+					require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, policies[0], "it has run before")
+				}
 				nothing := len(tt.want.Devices)+len(tt.want.Unsettled) == 0
 				switch {
 				case binds && tt.fresh:

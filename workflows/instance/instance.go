@@ -41,7 +41,7 @@ type run struct {
 	// ending, waiting: their coroutines run. resumed: it follows one that was terminated in mid-act, and has
 	// something to give back unless its first act is about that.
 	ending, waiting, resumed bool
-	published       published
+	published                published
 }
 
 func newRun(ctx workflow.Context, in contract.InstanceInput) *run {

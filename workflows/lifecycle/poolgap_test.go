@@ -136,6 +136,35 @@ func TestARecordedBurnIsNoProofOfAServer(t *testing.T) {
 	}
 }
 
+// A burn was carried out and lost with its task, and its bind comes again before the record is read: a bind that is
+// refused because of what the appliance shows leaves nothing of it either.
+//
+// F42
+func TestABindThatTheApplianceRefusesIsGivenBack(t *testing.T) {
+	for _, name := range []string{"used", "taken"} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t).available()
+			w.idle()
+			cleans := w.zeroed()
+			w.inventory.reserved, w.inventory.generation, w.inventory.tenant = 1, w.inventory.generation+1, new("i1")
+			if name == "used" {
+				w.useServer()
+			} else {
+				require.True(t, w.pool.take())
+			}
+			w.bind("i1", "r1").refused(device.CodeConflict)
+			w.pass(time.Hour)
+			require.NotEqual(t, device.Allocated, w.settled().DeviceState)
+			if w.pool.taken() {
+				w.leaveAndClean()
+			}
+			w.requireAvailableWithoutProfile()
+			require.Equal(t, cleans+1, w.zeroed())
+			w.makeBound("i2")
+		})
+	}
+}
+
 // What has its profile is its tenant's: a bind that is asked for again is granted again, and one whose appliance is
 // silent is neither granted nor given back.
 func TestARecoveredTenantsBindIsGrantedAgain(t *testing.T) {
