@@ -221,7 +221,7 @@ func bindingEndsByUnbind(s step) string {
 			"the inventory records no later bind")
 	case BindingEnded:
 		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"),
-			unless(s.after.State == PendingCleaning, "it is not cleaned"))
+			unless(s.after.State == PendingCleaning || b.Held && s.after.State == Manageable, "it is not cleaned"))
 	case ObservedHeld:
 		return unless(s.before.State == Unknown && s.after.State == Manageable, "its operator does not have it")
 	case BindRepeated:
@@ -308,6 +308,10 @@ func heldUntilCleaned(s step) string {
 // operator holds. Of others' use, and of servers that others took, other theorems speak.
 func heldByOperator(s step) string {
 	was, is := s.before, s.after
+	if was.Binding != nil && was.Binding.Held && is.Binding == nil {
+		return unless(is.Dirty && (is.Hold() != HoldNone || is.Maintenance == MaintenanceTaken) || slices.Contains([]State{Unknown, Allocated, Retired}, is.State),
+			"its use has ended, and its operator does not have it")
+	}
 	if was.Hold() == HoldNone || !was.NamedSteps &&
 		!(was.State == Manageable || was.State == Error || was.State == Available && !was.LostRace) ||
 		slices.Contains([]EventKind{Provide, Clean, CleanSteps, MaintainOff, Override}, s.event.Kind) {
@@ -315,6 +319,8 @@ func heldByOperator(s step) string {
 	}
 	cleaned := is.State == PendingCleaning || is.State == Cleaning && !is.NamedSteps || is.State == Unknown
 	return joinReasons(
+		unless(is.State != Allocated || s.event.Recorded || is.Binding == nil || is.Binding.Held || was.State == Available,
+			"a use takes it from its operator"),
 		unless(!was.NamedSteps || is.Hold() != HoldNone || is.State == Allocated || is.Maintenance == MaintenanceTaken,
 			"its operator does not hold it any more"),
 		unless(!cleaned || s.event.Kind == Freed && was.Maintenance == MaintenanceTaken,

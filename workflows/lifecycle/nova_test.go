@@ -444,3 +444,43 @@ func TestUseAmongManyAttemptsIsDetected(t *testing.T) {
 	w.until("a clean", func() bool { return len(w.view().Cleans) == 1 })
 	w.requireReturned()
 }
+
+// Nova allocates a device that its operator holds: it is that consumer's, and the operator's again when it has left,
+// dirty and reserved, until the operator provides it.
+//
+// F43
+func TestAnOperatorsDeviceIsTheOperatorsAgainAfterAUse(t *testing.T) {
+	for _, during := range []string{"manageable", "named steps", "error"} {
+		t.Run(during, func(t *testing.T) {
+			w := newNovaDevice(t)
+			ok[contract.Result](w.enroll(false))
+			w.reach(device.Manageable)
+			switch during {
+			case "named steps":
+				ok[contract.Result](w.cleanUp("verify"))
+				w.reach(device.Cleaning)
+			case "error":
+				w.failStep("verify", 1, device.CodeVerifyFailed)
+				ok[contract.Result](w.cleanUp("verify"))
+				w.reach(device.Error)
+			}
+			w.idle()
+			w.inventory.reserved = 0 // as its host's nova-compute does that starts anew
+			w.allocatedByNova("c1")
+			w.inventory.free("c1")
+			w.hintReconcile()
+			w.reach(device.Manageable)
+			w.pass(time.Hour)
+			v := w.settled()
+			require.Equal(t, device.Manageable, v.DeviceState)
+			require.True(t, v.Dirty)
+			require.Equal(t, 1, w.inventory.reserved)
+			require.Zero(t, w.zeroed())
+			require.False(t, w.host.clean())
+			w.host.injectFault = nil
+			ok[contract.Result](w.send(contract.VerbProvide.Update(), "", contract.ReasonInput{}))
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+		})
+	}
+}
