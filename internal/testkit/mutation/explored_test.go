@@ -173,7 +173,7 @@ var explored = []mutation{
 		file: "internal/device/table.go",
 		old:  `{in(Cleaning), LostRace, when(named), Manageable, then(markDirty, stepsOver)},`,
 		new:  `{in(Cleaning), LostRace, when(named), Error, then(markRaceLost, setCleanFailed)},`,
-		pkg:  explorer, test: within + "shared:_an_act,_others$",
+		pkg:  explorer, test: within + "shared:_two_acts,_others$",
 	},
 	{
 		rule: "F38", name: "explored: a bind that is refused keeps what was bound to its instance before",

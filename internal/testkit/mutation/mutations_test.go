@@ -495,20 +495,6 @@ var mutations = []mutation{
 		pkg:  "./activities", test: "TestAVerifyProvesOnlyWhatItReadUnderOneHold",
 	},
 	{
-		rule: "F38", name: "a bind of an instance whose run was terminated asks for what that had",
-		file: "workflows/client/instance.go",
-		old:  `WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE; again {`,
-		new:  `WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE; true {`,
-		pkg:  "./workflows/client", test: "TestALostInstanceIsAsItsDevicesSay",
-	},
-	{
-		rule: "F38", name: "a device that left while its instance had no workflow is not the instance's",
-		file: "workflows/client/instance.go",
-		old:  `case has(unsettled, d), knows && !bound:`,
-		new:  `case has(unsettled, d):`,
-		pkg:  "./workflows/client", test: "TestALostInstanceIsAsItsDevicesSay",
-	},
-	{
 		rule: "F38", name: "that a device has no workflow does not say that it is not bound",
 		file: "activities/instance.go",
 		old:  `return s.unboundByRecord(ctx, name, instance)`,
@@ -558,13 +544,6 @@ var mutations = []mutation{
 		pkg:  "./internal/device", test: "TestRequirements",
 	},
 	{
-		rule: "F42", name: "what a terminated run left unsettled is given back",
-		file: "workflows/instance/acquire.go",
-		old:  `	i.unbind(slices.DeleteFunc(slices.Clone(i.Unsettled)`,
-		new:  `	i.settled(slices.DeleteFunc(slices.Clone(i.Unsettled)`,
-		pkg:  "./workflows/instance", test: "TestWhatATerminatedRunLeftUnsettledIsGivenBack",
-	},
-	{
 		rule: "F42", name: "a burn that was refused is given back",
 		file: "workflows/instance/acquire.go",
 		old: `		i.unbind(tried)
@@ -579,13 +558,6 @@ var mutations = []mutation{
 		old:  `{in(Manageable, Error), Invalidated, when(held), noChange, then(invalidate)},`,
 		new:  `{in(Manageable, Error), Invalidated, when(held), Unknown, then(invalidate)},`,
 		pkg:  "./internal/device", test: "TestProofs/operator_holds",
-	},
-	{
-		rule: "F43", name: "an operator's server is not cleaned by itself when others have left it",
-		file: "internal/device/table.go",
-		old:  `{in(Cleaning), LostRace, when(named), Manageable, then(markDirty, stepsOver)},`,
-		new:  `{in(Cleaning), LostRace, when(named), Error, then(markRaceLost, setCleanFailed)},`,
-		pkg:  "./workflows/lifecycle", test: "TestAnOperatorsServerIsNotCleanedWhenOthersLeaveIt",
 	},
 	{
 		rule: "F43", name: "what the record says that an operator holds comes back as the operator's",
