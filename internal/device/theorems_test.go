@@ -309,7 +309,8 @@ func heldUntilCleaned(s step) string {
 func heldByOperator(s step) string {
 	was, is := s.before, s.after
 	if was.Binding != nil && was.Binding.Held && is.Binding == nil {
-		return unless(is.Dirty && (is.Hold() != HoldNone || is.Maintenance == MaintenanceTaken) || slices.Contains([]State{Unknown, Allocated, Retired}, is.State),
+		returned := is.Dirty && (is.Hold() != HoldNone || is.Maintenance == MaintenanceTaken)
+		return unless(returned || slices.Contains([]State{Unknown, Allocated, Retired}, is.State),
 			"its use has ended, and its operator does not have it")
 	}
 	if was.Hold() == HoldNone || !was.NamedSteps &&

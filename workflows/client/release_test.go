@@ -37,7 +37,8 @@ func lostInstance(t *testing.T, status contract.InstanceStatus, err error, liste
 	temporal, id := mocks.NewClient(t), contract.InstanceWorkflowID(released)
 	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).
 		Return(nil, serviceerror.NewNotFound("workflow execution already completed")).Maybe()
-	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryInstance).Return(statusValue{status: status}, err).Maybe()
+	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryInstance).
+		Return(statusValue{status: status}, err).Maybe()
 	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryGranted).Return(grantedValue{}, err).Maybe()
 	run := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED}
 	if status.Phase == contract.InstanceReleased {
