@@ -90,6 +90,9 @@ type Binding struct {
 	Observed bool `json:"observed,omitempty"`
 	// Managed: the instance's own workflow holds the binding, and is to know when it ends.
 	Managed bool `json:"managed,omitempty"`
+	// Held: an operator held the device when the inventory showed this use. It is the operator's again when the use
+	// ends (SAFETY F43).
+	Held bool `json:"held,omitempty"`
 	// Ended says who ended the binding other than by an unbind, and how. Only the history
 	// has it.
 	Ended string `json:"ended,omitempty"`

@@ -361,7 +361,10 @@ func describe(d Device) string {
 	}
 	if b := d.Binding; b != nil {
 		word := "bound:"
-		if b.Observed {
+		switch {
+		case b.Observed && b.Held:
+			word = "held:"
+		case b.Observed:
 			word = "observed:"
 		}
 		all = append(all, word+b.Instance)
@@ -395,8 +398,8 @@ next:
 			d.Maintenance = Maintenance(value)
 		case "claimed", "burning":
 			d.Claim = &Claim{Instance: value, Burning: name == "burning"}
-		case "bound", "observed":
-			d.Binding, d.Bindings = &Binding{Number: 1, Instance: value, Observed: name == "observed"}, 1
+		case "bound", "observed", "held":
+			d.Binding, d.Bindings = &Binding{Number: 1, Instance: value, Observed: name != "bound", Held: name == "held"}, 1
 		default:
 			return d, fmt.Errorf("%q is not a word for a device", field)
 		}

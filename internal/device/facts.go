@@ -236,6 +236,9 @@ var (
 	reserveHeld = follow{"reserve it if an operator holds it", EnsureReserved, func(d Device, _ Snapshot) bool {
 		return d.Hold() != HoldNone && d.State != Allocated
 	}}
+	reserveOperators = follow{"reserve it if it is an operator's", EnsureReserved, func(d Device, _ Snapshot) bool {
+		return d.Binding != nil && d.Binding.Held
+	}}
 	recordAgain   = follow{"record its instance again", EnsureReserved, tenantMissing.holds}
 	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool {
 		return d.Dirty || d.Binding != nil

@@ -95,7 +95,7 @@ var standingRows = observer{
 		"the inventory shows what is expected"},
 	{reads, in(Allocated), given(unused, credible, of(unbound)), BindingMissing, nil,
 		"the device is unused and no binding is recorded"},
-	{reads, in(Allocated), given(unused, credible, of(observedByNova)), Released, nil,
+	{reads, in(Allocated), given(unused, credible, of(observedByNova)), Released, todo(reserveOperators),
 		"the observed consumer is gone"},
 	{reads, in(Allocated), given(unused, credible, boundHere, exposed), "", todo(reserveIt),
 		"the inventory offers the device although it is bound: it is reserved again"},

@@ -23,8 +23,9 @@ func takenIsLeftAlone(c outcome) string {
 	return joinReasons(
 		unless(!c.observation.Needs(Proceed) || operates && (s.Pool == PoolFree || s.Pool == PoolOurs),
 			"the operation goes on"),
-		unless(!operates || !taken || c.observation.Event == LostRace && c.next.State == Error && c.next.Dirty &&
-			c.next.LostRace, "it does not lose the race"),
+		unless(!operates || !taken || c.observation.Event == LostRace && c.next.Dirty &&
+			(c.next.State == Error && c.next.LostRace || d.NamedSteps && c.next.State == Manageable),
+			"it does not lose the race"),
 		unless((c.observation.Event == LostRace) == (operates && taken), "it loses a race without need, or not at all"),
 		unless((c.observation.Event == Taken) == (polled && taken), "it is taken without need, or not at all"),
 		unless(c.observation.Event != Taken || c.next.State == Manageable && c.next.Dirty && c.next.InMaintenance(),

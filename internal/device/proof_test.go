@@ -213,7 +213,8 @@ var product = sync.OnceValue(func() []Device {
 		func(d *Device) { d.Claim = &Claim{Instance: own, Burning: true} })
 	vary(func(*Device) {},
 		func(d *Device) { d.Binding = &Binding{Instance: own} },
-		func(d *Device) { d.Binding = &Binding{Instance: own, Observed: true} })
+		func(d *Device) { d.Binding = &Binding{Instance: own, Observed: true} },
+		func(d *Device) { d.Binding = &Binding{Instance: own, Observed: true, Held: true} })
 	flag(func(d *Device) { d.Dirty = true })
 	flag(func(d *Device) { d.NotSanitized = true })
 	flag(func(d *Device) { d.Returning = true })

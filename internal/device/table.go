@@ -115,6 +115,9 @@ var (
 	observedByNova = cond{"a binding observed in Nova's inventory", func(d Device, _ Event) bool {
 		return d.Owner == OwnerNova && d.Binding != nil && d.Binding.Observed
 	}}
+	// ofOperator: whoever uses the device, its operator has not let it go.
+	ofOperator    = cond{"an operator's device", func(d Device, _ Event) bool { return d.Binding != nil && d.Binding.Held }}
+	notOfOperator = not(ofOperator, "no operator's device")
 	// readBack: the bind of a self-owned device was lost with its task, and its record was read.
 	readBack = cond{"a binding read from the record", func(d Device, _ Event) bool {
 		return d.Owner != OwnerNova && d.Binding != nil && d.Binding.Observed
@@ -158,15 +161,22 @@ var (
 			return // only its own unbind, or the record of a later bind, ends a binding of a self-owned device (F6, F24)
 		}
 		d.Bindings = max(d.Bindings+1, e.Number)
-		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
+		held := d.Binding != nil && d.Binding.Held && !e.Recorded
+		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true, Held: held}
 		// SAFETY F42: the burn of this claim was carried out, and its answer lost with its task.
 		if claim != nil && e.Recorded && SameTenant(e.Instance, claim.Instance) {
 			*d.Binding = Binding{Number: d.Bindings, Instance: claim.Instance, Request: claim.Request, Tag: claim.Tag, Managed: claim.Managed}
 		}
 	}}
+	// keepHold: what the record of a bind names is a later tenant's than what this memory knows (F36).
+	keepHold = effect{"the operator's, unless it is recorded", func(d *Device, e Event) {
+		if d.Binding != nil {
+			d.Binding.Held = !e.Recorded
+		}
+	}}
 	adoptRequest = effect{"the binding's request and tag", func(d *Device, e Event) {
 		b := d.Binding
-		b.Instance, b.Request, b.Tag, b.Managed, b.Observed = e.Instance, e.Request, e.Tag, e.Managed, false
+		b.Instance, b.Request, b.Tag, b.Managed, b.Observed, b.Held = e.Instance, e.Request, e.Tag, e.Managed, false, false
 	}}
 	restoreBinding = effect{"Binding of the previous run, Dirty if it had one", func(d *Device, e Event) {
 		if e.Instance == "" {
@@ -275,11 +285,12 @@ func then(e ...effect) []effect { return e }
 // instance unbinds or the inventory shows that it is gone.
 func releaseRows(kind EventKind, whose cond) []row {
 	return []row{
-		{in(Allocated), kind, when(whose, cleanable, automated), PendingCleaning, then(unbind)},
-		{in(Allocated), kind, when(whose, cleanable, manual, oneTimeUse), PendingCleaning, then(unbind, awaitManualClean)},
-		{in(Allocated), kind, when(whose, cleanable, manual, reusable), Cleaning, then(unbind, returnUnsanitized)},
-		{in(Allocated), kind, when(whose, uncleanable, oneTimeUse), Error, then(unbind, setCleanFailed)},
-		{in(Allocated), kind, when(whose, uncleanable, reusable), Cleaning, then(unbind, returnUnsanitized)},
+		{in(Allocated), kind, when(whose, notOfOperator, cleanable, automated), PendingCleaning, then(unbind)},
+		{in(Allocated), kind, when(whose, notOfOperator, cleanable, manual, oneTimeUse), PendingCleaning, then(unbind, awaitManualClean)},
+		{in(Allocated), kind, when(whose, notOfOperator, cleanable, manual, reusable), Cleaning, then(unbind, returnUnsanitized)},
+		{in(Allocated), kind, when(whose, notOfOperator, uncleanable, oneTimeUse), Error, then(unbind, setCleanFailed)},
+		{in(Allocated), kind, when(whose, notOfOperator, uncleanable, reusable), Cleaning, then(unbind, returnUnsanitized)},
+		{in(Allocated), kind, when(whose, ofOperator), Manageable, then(unbind)},
 	}
 }
 
@@ -314,7 +325,8 @@ var table = concat(
 		{in(Unknown), ObservedUnused, when(unbound, atWork), Manageable, then(markDirty, allowClean)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},
 		// SAFETY F24: only the first write of a clean records that no instance has the device.
-		{in(Unknown), BindingEnded, when(bound, ownedBySelf), PendingCleaning, then(unbind, markDirty, awaitManualCleanIfOff)},
+		{in(Unknown), BindingEnded, when(bound, ownedBySelf, notOfOperator), PendingCleaning, then(unbind, markDirty, awaitManualCleanIfOff)},
+		{in(Unknown), BindingEnded, when(bound, ownedBySelf, ofOperator), Manageable, then(unbind, markDirty)},
 		{in(Unknown), ObservedFree, when(unbound, clean), Cleaning, then(startReturn)},
 		{in(Unknown), ObservedFree, when(unbound, dirty), PendingCleaning, then(awaitManualCleanIfOff)},
 		{in(Unknown), ObservedFree, when(bound), Allocated, then(markDirty)},
@@ -326,7 +338,8 @@ var table = concat(
 		{in(Manageable), CleanSteps, nil, Cleaning, then(nameSteps)},
 		// S4.10: while the operator works at it too, what others do changes nothing.
 		{in(Manageable), Freed, when(maintenanceTaken, notMaintained), PendingCleaning, then(markDirty, clearTaken, awaitManualCleanIfOff)},
-		{in(Manageable), ObservedInUse, nil, Allocated, then(bindObserved)},
+		{in(Manageable), ObservedInUse, when(notHeld), Allocated, then(bindObserved)},
+		{in(Manageable), ObservedInUse, when(held), Allocated, then(bindObserved, keepHold)},
 
 		{in(Available), ClaimEvent, when(notInMaintenance, unclaimed), noChange, then(takeClaim)},
 		{in(Available), Unclaim, when(byClaimInstance, notBurning), noChange, then(dropClaim)},
@@ -357,7 +370,9 @@ var table = concat(
 		{in(PendingCleaning), Clean, when(awaitingManualClean), noChange, then(allowClean)},
 		{in(PendingCleaning), CleanStarted, when(notAwaitingManualClean), Cleaning, nil},
 		{in(PendingCleaning), CleanFailed, nil, Error, then(setCleanFailed)},
-		{in(PendingCleaning, Cleaning), LostRace, nil, Error, then(markRaceLost, setCleanFailed)},
+		{in(PendingCleaning, Cleaning), LostRace, when(fullPlan), Error, then(markRaceLost, setCleanFailed)},
+		// SAFETY F43: what lost a race is cleaned when the others have left; its operator's is not.
+		{in(Cleaning), LostRace, when(named), Manageable, then(markDirty, stepsOver)},
 		// The clean found that the others have left: the operator provided it before a poll did.
 		{in(PendingCleaning), Freed, when(maintenanceTaken), noChange, then(clearTaken)},
 		{in(PendingCleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
@@ -367,7 +382,8 @@ var table = concat(
 		{in(Cleaning), CleanFailed, nil, Error, then(markDirty, setCleanFailed)},
 		{in(Cleaning), WearLimitExceeded, when(notReturn), Error, then(markDirty, setCleanFailed, quarantine)},
 		{in(Cleaning), ReservationChanged, when(returning), PendingCleaning, then(markDirty, endReturn)},
-		{in(Cleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
+		{in(Cleaning), ObservedInUse, when(fullPlan), Allocated, then(bindObserved)},
+		{in(Cleaning), ObservedInUse, when(named), Allocated, then(bindObserved, keepHold)},
 		{in(Cleaning), Returned, when(returning, notInMaintenance, seen), Available, then(endReturn)},
 		{in(Cleaning), Returned, when(returning, inMaintenance), Available, then(endOnHold)},
 		{in(Manageable, Available), Seen, when(clean), noChange, then(markSeen)},
@@ -379,7 +395,8 @@ var table = concat(
 		{in(Error), Override, when(notTaken), Cleaning, then(returnUnsanitized, clearCleanFailed)},
 		{in(Error), Taken, when(lostRace), Manageable, then(setTaken)},
 		{in(Error), Freed, when(raceLostAlone), PendingCleaning, then(clearTaken, clearCleanFailed, awaitManualCleanIfOff)},
-		{in(Error), ObservedInUse, nil, Allocated, then(bindObserved, clearCleanFailed)},
+		{in(Error), ObservedInUse, when(notHeld), Allocated, then(bindObserved, clearCleanFailed)},
+		{in(Error), ObservedInUse, when(held), Allocated, then(bindObserved, clearCleanFailed, keepHold)},
 
 		{in(Unknown, Manageable, Allocated, Error), IdentityChanged, nil, noChange, then(markDirty)},
 		{nil, Maintain, when(unclaimed), noChange, then(setMaintenance)},

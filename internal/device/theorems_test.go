@@ -221,7 +221,7 @@ func bindingEndsByUnbind(s step) string {
 			"the inventory records no later bind")
 	case BindingEnded:
 		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"),
-			unless(s.after.State == PendingCleaning, "it is not cleaned"))
+			unless(s.after.State == PendingCleaning || b.Held && s.after.State == Manageable, "it is not cleaned"))
 	case ObservedHeld:
 		return unless(s.before.State == Unknown && s.after.State == Manageable, "its operator does not have it")
 	case BindRepeated:
@@ -308,13 +308,22 @@ func heldUntilCleaned(s step) string {
 // operator holds. Of others' use, and of servers that others took, other theorems speak.
 func heldByOperator(s step) string {
 	was, is := s.before, s.after
-	if was.Hold() == HoldNone ||
+	if was.Binding != nil && was.Binding.Held && is.Binding == nil {
+		returned := is.Dirty && (is.Hold() != HoldNone || is.Maintenance == MaintenanceTaken)
+		return unless(returned || slices.Contains([]State{Unknown, Allocated, Retired}, is.State),
+			"its use has ended, and its operator does not have it")
+	}
+	if was.Hold() == HoldNone || !was.NamedSteps &&
 		!(was.State == Manageable || was.State == Error || was.State == Available && !was.LostRace) ||
 		slices.Contains([]EventKind{Provide, Clean, CleanSteps, MaintainOff, Override}, s.event.Kind) {
 		return ""
 	}
-	cleaned := is.State == PendingCleaning || is.State == Cleaning || is.State == Unknown
+	cleaned := is.State == PendingCleaning || is.State == Cleaning && !is.NamedSteps || is.State == Unknown
 	return joinReasons(
+		unless(is.State != Allocated || s.event.Recorded || is.Binding == nil || is.Binding.Held || was.State == Available,
+			"a use takes it from its operator"),
+		unless(!was.NamedSteps || is.Hold() != HoldNone || is.State == Allocated || is.Maintenance == MaintenanceTaken,
+			"its operator does not hold it any more"),
 		unless(!cleaned || s.event.Kind == Freed && was.Maintenance == MaintenanceTaken,
 			"it is cleaned without its operator"),
 		unless(!is.Allocatable(), "it is offered without its operator"))
@@ -335,7 +344,7 @@ func cleanRuns(s step) string {
 func failureNeedsOperator(s step) string {
 	was, is := s.before, s.after
 	leaves := was.State == Error && is.State != Error
-	lost := s.event.Kind == LostRace && was.State != Available
+	lost := s.event.Kind == LostRace && was.State != Available && !was.NamedSteps
 	return joinReasons(
 		unless(!lost && s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error &&
 			is.InMaintenance() && is.Dirty, "it is not in error, in maintenance and Dirty"),
@@ -350,8 +359,10 @@ func failureNeedsOperator(s step) string {
 			"the quarantine ends without a check of the wear"),
 		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined,
 			"a full plan did not end the quarantine"),
-		unless(s.event.Kind != LostRace || is.State == Error && is.Dirty && is.LostRace && is.Claim == nil,
+		unless(s.event.Kind != LostRace || was.NamedSteps || is.State == Error && is.Dirty && is.LostRace && is.Claim == nil,
 			"a lost race does not lead to error"),
+		unless(s.event.Kind != LostRace || !was.NamedSteps || is.State == Manageable && is.Dirty && !is.LostRace,
+			"its operator does not have it"),
 		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning,
 			"no clean was under way"),
 		unless(!leaves ||

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"time"
 
 	"burnish/internal/clean"
@@ -48,9 +49,13 @@ func (usual) Run() string                    { return "" }
 func (usual) Log(slog.Level, string, ...any) {}
 func (usual) Count(Figure)                   {}
 
-// askAhead asks a copy of a state for a verb, and gives the job of it.
+// askAhead asks a copy of a state for a verb, and gives the job of it. The copy may be that of another one in which
+// something was asked.
 func (d *State) askAhead(asked contract.Verb, in contract.Input, by Settings) *Job {
-	const id = "ahead"
+	id := "ahead"
+	for slices.ContainsFunc(d.Jobs, func(j *Job) bool { return j.ID == id }) {
+		id += "+"
+	}
 	d.Recent = nil // it is no repetition of what was asked ahead before
 	d.Decide(Asked{ID: id, Verb: asked, In: in}, d.now, by)
 	for _, j := range d.Jobs {

@@ -195,27 +195,23 @@ func (d *State) bindServerRead(j *Job, out Outcome) {
 	in := j.In.(contract.BindInput)
 	found, f := d.poolRead(j, out)
 	if !d.claimedFor(in.Instance) {
-		d.refused(j, d.takenMeanwhile())
+		d.unlessBound(j, d.takenMeanwhile())
 		return
 	}
-	var err error
-	switch o := d.concludePool(device.AskPoolBind, found, f); {
-	case o.Needs(device.Proceed):
+	j.Server = found
+	switch o := d.observePool(device.AskPoolBind, found, f); {
+	case o.Needs(device.Proceed), o.Event == "" && d.Device.Claim.Burning: // the same request's burn is joined
+		d.checkHardware(j, phBurnLooked)
 	case o.Event == device.LostRace:
-		err = d.takenFault()
+		d.unlessBound(j, d.takenFault())
 	case o.Event == device.ObservedUnused:
-		err = d.usedFault()
-	case f != nil && o.Event == device.Unclaim:
-		err = f
-	case d.Device.Claim.Burning: // the same request's burn: it is joined
+		d.unlessBound(j, d.usedFault())
+	case o.Event == device.Unclaim: // which does not say that nothing of an earlier burn stays
+		d.concludePool(device.AskPoolBind, found, f)
+		d.refused(j, f)
 	default:
-		err = d.takenMeanwhile()
+		d.unlessBound(j, d.takenMeanwhile())
 	}
-	if err != nil {
-		d.refused(j, err)
-		return
-	}
-	d.checkHardware(j, phBurnLooked)
 }
 
 func (d *State) mustLook() bool { return d.ownedByBurnish() && !d.seenLately() }
@@ -404,7 +400,7 @@ func (d *State) hasItByNow(j *Job, o Outcome, already bool) bool {
 	in := bindOf(j)
 	number, ours, _ := d.existingBinding(in)
 	switch {
-	case ours && d.shared() && d.Device.Binding.Observed:
+	case ours && d.shared() && (d.Device.Binding.Observed || d.pool().Applying): // also where a claim's own burn was read
 		d.enter(j, phServerOfBinding)
 	case ours:
 		d.adopt(j, in)
@@ -451,14 +447,17 @@ func (d *State) burnRefused(j *Job) {
 	d.refused(j, f)
 }
 
-// unlessBound refuses a bind after a look, unless the record says that the instance has the device: an earlier burn was
-// carried out, and its task lost (F42).
+// unlessBound refuses a bind after a look, of its host or of the appliance, unless the record says that the instance has
+// the device: an earlier burn was carried out, and its task lost (F42).
 func (d *State) unlessBound(j *Job, refused error) {
 	j.Refused = refused
 	d.confirm(j, phUnlessBound)
 }
 
 func (d *State) boundAfterAll(j *Job, o Outcome) {
+	if j.Server.Ownership != "" && !d.oursNow(bindOf(j)) { // what its appliance has shown, nobody has it by the record
+		d.concludePool(device.AskPoolBind, j.Server, nil)
+	}
 	if !d.hasItByNow(j, o, true) {
 		d.refused(j, j.Refused)
 	}

@@ -556,6 +556,7 @@ func TestACleanStopsWhenItsReservationIsGone(t *testing.T) {
 			s.hint()
 			s.answers(contract.ActivityReadReservation)
 			s.lasts(2 * time.Second)
+			require.True(t, s.d.Status().NeedsOperator)
 			require.True(t, s.inv.Allocate("c2"))
 			s.inv.WriteByOther(1)
 			s.bytes, s.away = "c2", false
@@ -567,6 +568,9 @@ func TestACleanStopsWhenItsReservationIsGone(t *testing.T) {
 			require.Equal(t, []any{"c2", "c2"}, []any{s.d.instance(), s.bytes})
 			s.inv.Free("c2")
 			s.hint()
+			s.reach(device.Manageable) // its operator was called before
+			s.rest()
+			s.ok(contract.VerbProvide, noInput)
 			s.returned()
 		})
 	}
@@ -874,5 +878,42 @@ func TestWhatEndsAReturnRaisesIt(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Nova allocates a device that its operator holds: it is that consumer's, and the operator's again when it has left,
+// dirty and reserved, until the operator provides it.
+//
+// F43
+func TestAnOperatorsDeviceIsTheOperatorsAgainAfterAUse(t *testing.T) {
+	for name, hold := range map[string]func(*scene){
+		"manageable": func(*scene) {},
+		"named steps": func(s *scene) {
+			s.ok(contract.VerbClean, only("verify"))
+			s.until("verify")
+		},
+		"error": func(s *scene) {
+			s.fails("verify", device.NeedsOperator, device.CodeVerifyFailed)
+			s.ok(contract.VerbClean, only("verify"))
+			s.reach(device.Error)
+			s.rest()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := novas(t).enrolled(false)
+			hold(s)
+			s.inv.WriteByOther(0) // as its host's nova-compute does that starts anew
+			s.allocated("c1")
+			s.inv.Free("c1")
+			s.hint()
+			s.reach(device.Manageable)
+			s.lasts(time.Hour)
+			v := s.d.Status()
+			require.Equal(t, []any{device.Manageable, true, 1, 0, "c1"},
+				[]any{v.DeviceState, v.Dirty, s.inv.Reserved, s.wiped, s.bytes})
+			delete(s.faults, "verify")
+			s.ok(contract.VerbProvide, noInput)
+			s.returned()
+		})
 	}
 }

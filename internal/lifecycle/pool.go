@@ -187,9 +187,12 @@ func (d *State) concludePool(q device.Question, found contract.PoolSnapshot, f *
 
 // takenFault is the fault of a server that others have.
 func (d *State) takenFault() *device.Fault {
+	remedy := "take another server; this one is cleaned when a poll finds that the other user has left it"
+	if d.Device.NamedSteps {
+		remedy = "provide it, or name its steps again, when the other user has left it"
+	}
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken,
-		Message: "another user of " + d.Enrollment.Pool.Appliance + " has the server",
-		Remedy:  "take another server; this one is cleaned when a poll finds that the other user has left it"}
+		Message: "another user of " + d.Enrollment.Pool.Appliance + " has the server", Remedy: remedy}
 }
 
 // usedFault is the fault of a server that nothing shows to be as Burnish has left it.

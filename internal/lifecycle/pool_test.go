@@ -700,3 +700,64 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	require.False(t, s.d.Device.InMaintenance())
 	s.boundTo("i2")
 }
+
+// A burn was carried out and lost with its task, and its bind comes again before the record is read: a bind that is
+// refused because of what the appliance shows leaves nothing of it either.
+//
+// F42
+func TestABindThatTheApplianceRefusesIsGivenBack(t *testing.T) {
+	for name, others := range map[string]func(*scene){
+		"used":  (*scene).uses,
+		"taken": func(s *scene) { require.True(s, s.pool.take()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := server(t).offers()
+			wiped := s.wiped
+			s.inv.Reserved, s.inv.Generation, s.inv.Tenant = 1, s.inv.Generation+1, new("i1")
+			others(s)
+			s.refusal(device.CodeConflict, contract.VerbBind, bindI1)
+			s.lasts(time.Hour)
+			require.NotEqual(t, device.Allocated, s.d.Device.State)
+			if s.pool.taken() {
+				s.leaves()
+			}
+			s.noProfile()
+			require.Equal(t, wiped+1, s.wiped)
+			s.boundTo("i2")
+		})
+	}
+}
+
+// An operator's server that others have when its named steps would begin stays the operator's: when they leave it is
+// neither cleaned nor offered, and shows what was found.
+//
+// F43
+func TestAnOperatorsServerIsNotCleanedWhenOthersLeaveIt(t *testing.T) {
+	for name, maintained := range map[string]bool{"manageable": false, "in maintenance": true} {
+		t.Run(name, func(t *testing.T) {
+			s := server(t).enrolled(false)
+			if maintained {
+				s.ok(contract.VerbMaintain, fan)
+			}
+			require.True(t, s.pool.take())
+			s.bytes = "theirs"
+			s.ok(contract.VerbClean, only("verify"))
+			s.rest()
+			require.Equal(t, device.Manageable, s.d.Device.State)
+			require.Equal(t, string(device.CodeServerTaken), s.d.Status().Fault)
+			require.Contains(t, s.d.Status().Remedy, "provide it")
+			s.polled(contract.SignalTaken)
+			s.pool.leave()
+			s.polled(contract.SignalFreed)
+			s.lasts(time.Hour)
+			v := s.d.Status()
+			require.Equal(t, []any{device.Manageable, true, maintained, 1, 0},
+				[]any{v.DeviceState, v.Dirty, v.Maintenance, s.inv.Reserved, s.wiped})
+			if maintained {
+				s.ok(contract.VerbMaintain, off)
+			}
+			s.ok(contract.VerbProvide, noInput)
+			s.noProfile()
+		})
+	}
+}

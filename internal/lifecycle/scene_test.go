@@ -540,3 +540,18 @@ func TestAForgetThatIsTooLateDeletesNothing(t *testing.T) {
 	require.NotContains(t, s.made, contract.ActivityDeleteProvider)
 	require.Equal(t, device.Manageable, s.d.Device.State)
 }
+
+// What is asked of a copy is another request than one that its original was asked, and that waits: the search for the
+// remedy of a request that is refused meanwhile asks both.
+func TestWhatIsAskedAheadIsARequestOfItsOwn(t *testing.T) {
+	s := manageable(t, false)
+	s.d.by = s.by()
+	first := s.d.askAhead(contract.VerbRetire, contract.RetireInput{}, usual{})
+	then := s.d.Clone()
+	second := then.askAhead(contract.VerbRetire, contract.RetireInput{}, usual{})
+	require.False(t, first.Ended || second.Ended)
+	require.NotEqual(t, first.ID, second.ID)
+	for _, more := then.ahead(second, usual{}); more && !second.Ended; _, more = then.ahead(second, usual{}) {
+	}
+	require.True(t, second.Ended)
+}

@@ -2,12 +2,15 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
@@ -24,17 +27,13 @@ func (c *Client) DoInstance(
 	if !v.Takes(in) {
 		return contract.InstanceResult{}, fmt.Errorf("%s takes a %T, not a %T", v.Name, v.Input, in)
 	}
-	start := contract.InstanceInput{UUID: instance}
-	if _, binds := in.(contract.InstanceBindInput); binds {
-		return c.startInstance(ctx, start, v, in)
-	}
 	result, err := c.instance(ctx, instance, v, in)
 	if !NotFound(err) {
 		return result, err
 	}
 	switch v.Name {
 	case contract.VerbInstanceDetach.Name:
-		return c.startInstance(ctx, start, v, in)
+		return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, true, v, in)
 	case contract.VerbInstanceRelease.Name:
 		status, known := c.Instance(ctx, instance) // the query finds a completed run too
 		switch {
@@ -47,10 +46,11 @@ func (c *Client) DoInstance(
 	return result, err
 }
 
-// lost is the state of an instance whose workflow does not run: it was terminated, is past the
-// server's retention, or was released while a device says that it is bound to it. It has what its
-// last run had or was about to get or to give back, and the devices that say they are bound to it;
-// nil if there is none.
+// lost is the state of an instance whose workflow does not run: it was terminated, is past the server's retention, or
+// was released while a device says that it is bound to it. It has what its last run had, as far as these devices do not
+// say otherwise, and those that say they are bound to it. What that run was about to get or to give back is unsettled.
+//
+// SAFETY F38
 func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceState, error) {
 	last, err := c.Instance(ctx, instance)
 	if err != nil && !NotFound(err) {
@@ -60,24 +60,60 @@ func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceS
 	state := &contract.InstanceState{
 		Schema: contract.InstanceSchema, UUID: instance, Phase: contract.InstanceActive, CreatedAt: now, UpdatedAt: now,
 	}
-	if last.Phase != contract.InstanceReleased {
-		state.Project, state.Addresses, state.Devices, state.Move = last.Project, last.Addresses, last.Devices, last.Move
+	var source []contract.HeldDevice
+	if err == nil && last.Phase != contract.InstanceReleased {
+		state.Project, state.Addresses, state.Unsettled, state.Move = last.Project, last.Addresses, last.Unsettled, last.Move
+		state.Granted, err = query[contract.Requests](ctx, c, contract.InstanceWorkflowID(instance), contract.QueryGranted)
+		if err != nil {
+			return nil, err
+		}
+		if state.Devices, err = c.notLeft(ctx, last.Devices, state.Unsettled, instance); err != nil {
+			return nil, err
+		}
 	}
 	if state.Move != nil {
-		state.Phase = contract.InstanceMigrating
+		if source, err = c.notLeft(ctx, state.Move.Source, state.Unsettled, instance); err != nil {
+			return nil, err
+		}
+		state.Move.Source = source
+		if state.Phase = contract.InstanceMigrating; len(state.Devices)+len(source) == 0 {
+			state.Move = nil
+		}
 	}
 	bound, err := c.BoundTo(ctx, instance)
-	for _, d := range slices.Concat(last.Unsettled, bound) {
-		ofName := func(has contract.HeldDevice) bool { return has.Name == d.Name }
-		source := state.Move != nil && slices.ContainsFunc(state.Move.Source, ofName)
-		if !source && !slices.ContainsFunc(state.Devices, ofName) {
+	for _, d := range bound {
+		if !has(state.Devices, d) && !has(state.Unsettled, d) && !has(source, d) {
 			state.Devices = append(state.Devices, d)
 		}
 	}
-	if len(state.Devices) == 0 && state.Move == nil {
-		return nil, err
+	if len(state.Devices)+len(state.Unsettled) == 0 && state.Move == nil {
+		state.Phase = contract.InstanceBinding
 	}
 	return state, err
+}
+
+func has(devices []contract.HeldDevice, d contract.HeldDevice) bool {
+	return slices.ContainsFunc(devices, func(h contract.HeldDevice) bool { return h.Name == d.Name })
+}
+
+// notLeft are the devices that are settled and do not say that they have left the instance: while it had no workflow,
+// nobody heard them.
+func (c *Client) notLeft(
+	ctx context.Context, devices, unsettled []contract.HeldDevice, instance string,
+) (kept []contract.HeldDevice, err error) {
+	for _, d := range devices {
+		now, bound, knows, err := c.boundTo(ctx, d.Name, instance)
+		switch {
+		case err != nil:
+			return nil, err
+		case has(unsettled, d), knows && !bound:
+			continue
+		case now.Binding != 0:
+			d.Binding = now.Binding
+		}
+		kept = append(kept, d)
+	}
+	return kept, nil
 }
 
 // BoundTo returns the devices that say they are bound to an instance, also those whose workflow
@@ -94,21 +130,35 @@ func (c *Client) BoundTo(ctx context.Context, instance string) ([]contract.HeldD
 	}
 	var bound []contract.HeldDevice
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		e, found, err := c.LastRun(ctx, name)
+		d, says, _, err := c.boundTo(ctx, name, instance)
 		if err != nil {
 			return nil, err
 		}
-		v := e.Status
-		if e.Running { // it says so itself, if it answers
-			if now, err := c.Query(ctx, name); err == nil {
-				v = now
-			}
-		}
-		if found && !e.Forgotten && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, instance) {
-			bound = append(bound, contract.HeldDevice{Name: name, Type: v.Type, Host: v.Hostname, Binding: v.Binding})
+		if says {
+			bound = append(bound, d)
 		}
 	}
 	return bound, nil
+}
+
+// boundTo says whether a device's last run says that it is bound to an instance, and whether the device knows that: a
+// run that has ended, that has just begun, or that does not answer, does not.
+func (c *Client) boundTo(
+	ctx context.Context, name, instance string,
+) (d contract.HeldDevice, bound, knows bool, err error) {
+	e, found, err := c.LastRun(ctx, name)
+	if err != nil {
+		return d, false, false, err
+	}
+	v := e.Status
+	if e.Running {
+		if now, err := c.Query(ctx, name); err == nil {
+			v, knows = now, now.DeviceState != device.Unknown
+		}
+	}
+	bound = found && !e.Forgotten && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, instance)
+	d = contract.HeldDevice{Name: name, Type: v.Type, Host: v.Hostname, Binding: v.Binding}
+	return d, bound, knows || e.Forgotten, nil
 }
 
 // instanceOf is the instance of a run of a device; "" if it has none.
@@ -144,47 +194,73 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 	return status, err
 }
 
-// instance sends an update to an instance that has devices. If its workflow does not run, a new run
-// takes over what is known of them; NotFound if nothing is.
+// startTries bounds how often an update is sent to an instance that ends at the same moment.
+const startTries = 3
+
+// instance sends an update to an instance. If its last run was terminated, a new one takes over what is known of its
+// devices. Without any, it is NotFound, but for a bind, which starts the instance's first run.
 //
 // SAFETY F38
 func (c *Client) instance(
 	ctx context.Context, instance string, v contract.Verb, in contract.Input,
-) (contract.InstanceResult, error) {
-	result, err := update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), v.Update(), in)
-	if !NotFound(err) {
-		return result, err
-	}
-	state, unknown := c.lost(ctx, instance)
-	switch {
-	case unknown != nil:
-		return result, unknown
-	case state == nil:
-		return result, err
-	}
-	return c.startInstance(ctx, contract.InstanceInput{UUID: instance, State: state}, v, in)
-}
-
-// startTries bounds how often an update is sent to an instance that ends at the same moment.
-const startTries = 3
-
-// startInstance sends an update to an instance, whose workflow it starts if none runs.
-func (c *Client) startInstance(
-	ctx context.Context, start contract.InstanceInput, v contract.Verb, in contract.Input,
-) (contract.InstanceResult, error) {
-	id := contract.InstanceWorkflowID(start.UUID)
-	options := updateOptions(ctx, id, v.Update(), in)
-	ctx, sent := watchSending(ctx)
+) (result contract.InstanceResult, err error) {
+	_, binds := in.(contract.InstanceBindInput)
 	for try := 1; ; try++ {
-		handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
-			StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, start),
-			UpdateOptions:          options,
-		})
+		start := contract.InstanceInput{UUID: instance}
+		if binds {
+			result, err = c.startInstance(ctx, start, false, v, in)
+		} else {
+			result, err = update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), v.Update(), in)
+		}
+		if !NotFound(err) && !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+			return result, err
+		}
+		released, unknown := false, error(nil)
+		if binds { // its devices are asked by a release alone
+			released, unknown = c.released(ctx, instance)
+		}
+		if unknown == nil && !released {
+			start.State, unknown = c.lost(ctx, instance)
+		}
 		switch {
-		case err == nil:
-			return awaitResult[contract.InstanceResult](ctx, handle)
-		case !NotFound(err) || try == startTries: // its last run ended while the update arrived
-			return contract.InstanceResult{}, sent.unconfirmed(err)
+		case unknown != nil:
+			return result, unknown
+		case !binds && start.State.Phase == contract.InstanceBinding:
+			return result, err
+		}
+		result, err = c.startInstance(ctx, start, true, v, in)
+		if !NotFound(err) || try == startTries { // its last run ended while the update arrived
+			return result, err
 		}
 	}
+}
+
+// released says that an instance's last run has ended by its release.
+func (c *Client) released(ctx context.Context, instance string) (bool, error) {
+	answer, err := c.temporal.DescribeWorkflowExecution(ctx, contract.InstanceWorkflowID(instance), "")
+	if NotFound(err) {
+		return true, nil
+	}
+	return answer.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, err
+}
+
+// startInstance sends an update to an instance, whose workflow it starts if none runs. One that has run before is
+// started again only if that is asked for.
+func (c *Client) startInstance(
+	ctx context.Context, start contract.InstanceInput, again bool, v contract.Verb, in contract.Input,
+) (contract.InstanceResult, error) {
+	id := contract.InstanceWorkflowID(start.UUID)
+	options := startOptions(id)
+	if options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE; again {
+		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	}
+	ctx, sent := watchSending(ctx)
+	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(options, contract.WorkflowInstance, start),
+		UpdateOptions:          updateOptions(ctx, id, v.Update(), in),
+	})
+	if err != nil {
+		return contract.InstanceResult{}, sent.unconfirmed(err)
+	}
+	return awaitResult[contract.InstanceResult](ctx, handle)
 }

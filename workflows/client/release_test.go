@@ -1,10 +1,8 @@
 package client
 
 import (
-	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -33,19 +31,29 @@ func (v statusValue) Get(into any) error {
 
 const released = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 
-// lostInstance is a server on which the instance's workflow does not run: its last run says
-// status, or err, and these devices say that they are its own, unless others is said of them.
-func lostInstance(t *testing.T, status contract.InstanceStatus, err error, devices ...string) *mocks.Client {
-	temporal := mocks.NewClient(t)
+// lostInstance is a server on which the instance's workflow does not run: its last run says status, or err, and these
+// devices are listed as its own. What a device says itself is in its name, and in whether it is listed.
+func lostInstance(t *testing.T, status contract.InstanceStatus, err error, listed ...string) *mocks.Client {
+	temporal, id := mocks.NewClient(t), contract.InstanceWorkflowID(released)
 	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).
-		Return(nil, serviceerror.NewNotFound("workflow execution already completed")).Once()
-	temporal.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(released), "", contract.QueryInstance).
-		Return(statusValue{status: status}, err)
+		Return(nil, serviceerror.NewNotFound("workflow execution already completed")).Maybe()
+	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryInstance).
+		Return(statusValue{status: status}, err).Maybe()
+	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryGranted).Return(grantedValue{}, err).Maybe()
+	run := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED}
+	if status.Phase == contract.InstanceReleased {
+		run.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	}
+	temporal.On("DescribeWorkflowExecution", mock.Anything, id, "").
+		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, err).Maybe()
 	own := map[string]*commonpb.Payload{contract.AttrInstance.GetName(): payload(t, released),
 		contract.AttrState.GetName(): payload(t, device.Allocated)}
-	var listed []*workflowpb.WorkflowExecutionInfo
-	for _, name := range devices {
-		last, has := info(name, own, nil), released
+	var runs []*workflowpb.WorkflowExecutionInfo
+	for _, name := range listed {
+		runs = append(runs, info(name, own, nil))
+	}
+	for _, name := range []string{"a", "b", "c", "left", "new", "terminated", "forgotten"} {
+		last, has, state := info(name, own, nil), released, device.Allocated
 		switch name {
 		case "terminated":
 			last.Status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
@@ -53,16 +61,25 @@ func lostInstance(t *testing.T, status contract.InstanceStatus, err error, devic
 			last.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		case "left": // the listing lags behind
 			has = "another"
+		case "new": // it does not know yet who has it
+			has, state = "", device.Unknown
 		}
-		listed = append(listed, info(name, own, nil))
 		temporal.On("DescribeWorkflowExecution", mock.Anything, contract.WorkflowID(name), "").
-			Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: last}, nil)
+			Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: last}, nil).Maybe()
 		temporal.On("QueryWorkflow", mock.Anything, contract.WorkflowID(name), "", contract.QueryDevice).
-			Return(deviceValue{status: contract.DeviceStatus{Name: name, InstanceUUID: &has}}, nil).Maybe()
+			Return(deviceValue{status: contract.DeviceStatus{Name: name, InstanceUUID: &has, DeviceState: state}}, nil).Maybe()
 	}
 	temporal.On("ListWorkflow", mock.Anything, mock.Anything).
-		Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: listed}, nil).Maybe()
+		Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: runs}, nil).Maybe()
 	return temporal
+}
+
+// grantedValue is the answer to a query for the requests that an instance has granted.
+type grantedValue struct{ converter.EncodedValue }
+
+func (grantedValue) Get(into any) error {
+	*into.(*contract.Requests) = contract.Requests(nil).With(released, "r")
+	return nil
 }
 
 // deviceValue is the answer to a query for a device.
@@ -93,59 +110,130 @@ func TestAReleasedInstanceIsReleasedAlready(t *testing.T) {
 	require.ErrorContains(t, err, "no worker", "it may have been released")
 }
 
-// The workflow of an instance was terminated, or is past the server's retention: another run of
-// it releases what the last one had, what it was about to get or to give back, and every device that
-// says it is bound to the instance. So it does for the other acts.
+// The workflow of an instance was terminated, or is past the server's retention: another run of it has what the last one
+// had, unless a device says that it has left since, and every device that says it is bound to the instance. What the
+// last one was about to get or to give back is not its own: it is unsettled. So it is whatever is asked of it, also a bind,
+// which starts afresh where nothing of this is known.
 //
-// F38, F42
-func TestALostInstanceIsReleased(t *testing.T) {
+// F38, F41, F42
+func TestALostInstanceIsAsItsDevicesSay(t *testing.T) {
 	held := func(names ...string) (all []contract.HeldDevice) {
 		for _, name := range names {
-			all = append(all, contract.HeldDevice{Name: name})
+			all = append(all, contract.HeldDevice{Name: name, Tag: "tag of " + name})
 		}
 		return all
 	}
-	for _, tt := range []struct {
-		name   string
-		status contract.InstanceStatus
-		err    error
-		listed []string
-		want   []contract.HeldDevice
+	unknown := serviceerror.NewNotFound("no workflow")
+	for name, tt := range map[string]struct {
+		last contract.InstanceStatus
+		err  error
+		// says are the devices that say they are the instance's.
+		says []string
+		want contract.InstanceState
+		// fresh: a bind begins without any of it.
+		fresh bool
 	}{
-		{"terminated", contract.InstanceStatus{Phase: contract.InstanceActive, Devices: held("a", "b"), Addresses: []string{"192.0.2.7"}}, nil, []string{"a", "b"}, held("a", "b")},
-		{"during an act", contract.InstanceStatus{Phase: contract.InstanceBinding}, nil, []string{"c"}, held("c")},
-		{"during a move", contract.InstanceStatus{Phase: contract.InstanceMigrating, Devices: held("b"), Move: &contract.InstanceMove{Source: held("a")}}, nil, []string{"a", "b"}, held("b")},
-		{"in mid-bind", contract.InstanceStatus{Phase: contract.InstanceBinding, Unsettled: held("a", "b")}, nil, nil, held("a", "b")},
-		{"released, but one device says otherwise", contract.InstanceStatus{Phase: contract.InstanceReleased, Devices: held("x"), Addresses: []string{"192.0.2.9"}}, nil, []string{"c"}, held("c")},
-		{"some devices say otherwise", contract.InstanceStatus{}, serviceerror.NewNotFound("no workflow"), []string{"a", "forgotten", "left", "terminated"}, held("a", "terminated")},
-		{"past the retention", contract.InstanceStatus{}, serviceerror.NewNotFound("no workflow"), []string{"a", "b"}, held("a", "b")},
+		"terminated": {
+			last: contract.InstanceStatus{Devices: held("a", "b"), Addresses: []string{"192.0.2.7"}, Project: "p"},
+			says: []string{"a", "b"},
+			want: contract.InstanceState{Devices: held("a", "b"), Addresses: []string{"192.0.2.7"}, Project: "p"},
+		},
+		"a device that it does not know of": {
+			last: contract.InstanceStatus{Phase: contract.InstanceBinding}, says: []string{"c"},
+			want: contract.InstanceState{Devices: []contract.HeldDevice{{Name: "c"}}},
+		},
+		"a device that has left": {
+			last: contract.InstanceStatus{Devices: held("a", "left", "new", "terminated", "forgotten")},
+			says: []string{"a", "terminated"},
+			want: contract.InstanceState{Devices: held("a", "new", "terminated")},
+		},
+		"all have left": {last: contract.InstanceStatus{Devices: held("left")}},
+		"during a move": {
+			last: contract.InstanceStatus{Devices: held("b"), Move: &contract.InstanceMove{Source: held("a", "left")}},
+			says: []string{"a", "b"},
+			want: contract.InstanceState{Devices: held("b"), Move: &contract.InstanceMove{Source: held("a")}},
+		},
+		"during a move whose devices have left": {
+			last: contract.InstanceStatus{Devices: held("left"), Move: &contract.InstanceMove{Source: held("forgotten")}},
+		},
+		"in mid-bind": {
+			last: contract.InstanceStatus{Unsettled: held("a", "b", "left")}, says: []string{"a"},
+			want: contract.InstanceState{Unsettled: held("a", "b", "left")},
+		},
+		"in mid-attach": {
+			last: contract.InstanceStatus{Devices: held("a"), Unsettled: held("b")}, says: []string{"a", "b"},
+			want: contract.InstanceState{Devices: held("a"), Unsettled: held("b")},
+		},
+		"in mid-release": {
+			last: contract.InstanceStatus{Devices: held("a", "b"), Unsettled: held("a", "b")}, says: []string{"b"},
+			want: contract.InstanceState{Unsettled: held("a", "b")},
+		},
+		"past the retention": {
+			err: unknown, says: []string{"a", "b", "forgotten", "left"}, fresh: true,
+			want: contract.InstanceState{Devices: []contract.HeldDevice{{Name: "a"}, {Name: "b"}}},
+		},
+		"released, but a device says otherwise": {
+			last: contract.InstanceStatus{Phase: contract.InstanceReleased, Devices: held("x"), Project: "p"},
+			says: []string{"c"}, fresh: true, want: contract.InstanceState{Devices: []contract.HeldDevice{{Name: "c"}}},
+		},
+		"never known": {err: unknown, fresh: true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			temporal, handle := lostInstance(t, tt.status, tt.err, tt.listed...), &mocks.WorkflowUpdateHandle{}
-			temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance,
-				mock.MatchedBy(func(in contract.InstanceInput) bool {
-					s := in.State
-					phase, addresses := contract.InstanceActive, tt.status.Addresses
-					if s.Move != nil {
+		for _, verb := range []contract.Verb{contract.VerbInstanceRelease, contract.VerbInstanceConfirm,
+			contract.VerbInstanceBind, contract.VerbInstanceAttach} {
+			t.Run(name+"/"+verb.Name, func(t *testing.T) {
+				_, binds := verb.Input.(contract.InstanceBindInput)
+				temporal := lostInstance(t, tt.last, tt.err, tt.says...)
+				var started []*contract.InstanceState
+				var policies []enumspb.WorkflowIdReusePolicy
+				temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance, mock.Anything).
+					Run(func(args mock.Arguments) {
+						policies = append(policies, args.Get(0).(sdkclient.StartWorkflowOptions).WorkflowIDReusePolicy)
+						started = append(started, args.Get(2).(contract.InstanceInput).State)
+					}).Return(nil).Maybe()
+				handle := &mocks.WorkflowUpdateHandle{}
+				handle.On("Get", mock.Anything, mock.Anything).Return(nil)
+				if binds {
+					var first error = serviceerror.NewWorkflowExecutionAlreadyStarted("it was terminated", "", "run")
+					if tt.err == nil {
+						temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(nil, first).Once()
+					}
+				}
+				temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Maybe()
+				var in contract.Input = contract.ReasonInput{}
+				if binds {
+					in = contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "d"}}}
+				}
+				_, err := New(temporal).DoInstance(t.Context(), released, verb, in)
+				if binds {
+					require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, policies[0], "it has run before")
+				}
+				nothing := len(tt.want.Devices)+len(tt.want.Unsettled) == 0
+				switch {
+				case binds && tt.fresh:
+					require.NoError(t, err)
+					require.Nil(t, started[len(started)-1])
+				case nothing && !binds:
+					require.True(t, NotFound(err), "%v", err)
+					require.Empty(t, started)
+				default:
+					require.NoError(t, err)
+					s := started[len(started)-1]
+					phase := contract.InstanceActive
+					if tt.want.Move != nil {
 						phase = contract.InstanceMigrating
+					} else if nothing {
+						phase = contract.InstanceBinding
 					}
-					if tt.status.Phase == contract.InstanceReleased {
-						addresses = nil
-					}
-					return s.UUID == released && s.Phase == phase && slices.Equal(s.Addresses, addresses) &&
-						assert.Equal(t, tt.want, s.Devices) && assert.Equal(t, tt.status.Move, s.Move)
-				})).Return(nil).Once()
-			verb := contract.VerbInstanceRelease
-			if tt.status.Move != nil {
-				verb = contract.VerbInstanceConfirm
-			}
-			temporal.On("UpdateWithStartWorkflow", mock.Anything,
-				mock.MatchedBy(func(o sdkclient.UpdateWithStartWorkflowOptions) bool {
-					return o.UpdateOptions.UpdateName == verb.Update()
-				})).Return(handle, nil).Once()
-			handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-			_, err := New(temporal).DoInstance(t.Context(), released, verb, contract.ReasonInput{})
-			require.NoError(t, err)
-		})
+					require.Equal(t, phase, s.Phase)
+					require.Equal(t, released, s.UUID)
+					require.Equal(t, tt.want.Devices, s.Devices)
+					require.Equal(t, tt.want.Unsettled, s.Unsettled)
+					require.Equal(t, tt.want.Addresses, s.Addresses)
+					require.Equal(t, tt.want.Project, s.Project)
+					require.Equal(t, tt.want.Move, s.Move)
+					require.Equal(t, tt.last.Phase != contract.InstanceReleased && tt.err == nil, len(s.Granted) > 0)
+				}
+			})
+		}
 	}
 }

@@ -31,8 +31,11 @@ type GuestAddressInput struct {
 // GuestAddressWorkflowID is the workflow ID of a guest's address in its canonical form.
 func GuestAddressWorkflowID(address string) string { return "guest-address/" + address }
 
-// QueryInstance answers with an InstanceStatus.
-const QueryInstance = "instance"
+// QueryInstance answers with an InstanceStatus, QueryGranted with its Requests.
+const (
+	QueryInstance = "instance"
+	QueryGranted  = "granted"
+)
 
 // SignalDeviceLeft is sent by a device to the instance whose binding ended otherwise than by
 // the instance's own request. Its input is a DeviceLeft.
@@ -230,7 +233,8 @@ type InstanceState struct {
 	Devices   []HeldDevice  `json:"devices,omitempty"`
 	Move      *InstanceMove `json:"move,omitempty"`
 	// Unsettled are devices that the instance does not have, and that may be bound to it: the act
-	// under way burns or unbinds them, and none leaves the list before it has answered.
+	// under way burns or unbinds them, and none leaves the list before it has answered. Those of a
+	// run that was terminated are given back by the next act, unless it is about them.
 	Unsettled []HeldDevice `json:"unsettled,omitempty"`
 	// Granted are the last granted requests of bind and attach: none is granted again
 	// (KeptRequests).

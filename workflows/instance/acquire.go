@@ -217,6 +217,20 @@ func (i *instance) settled(devices []contract.HeldDevice) {
 	}
 }
 
+// giveBack unbinds what a run that was terminated was about to get or to give back, but for what the act names: a bind
+// that comes again is granted what the first one has burned.
+//
+// SAFETY F38, F42
+func (i *instance) giveBack(named []string) {
+	i.settled(i.Devices)
+	if i.Move != nil {
+		i.settled(i.Move.Source)
+	}
+	i.unbind(slices.DeleteFunc(slices.Clone(i.Unsettled), func(d contract.HeldDevice) bool {
+		return slices.Contains(named, d.Name)
+	}))
+}
+
 // unclaim gives claims back. One that is not given back ends by its deadline.
 func (i *instance) unclaim(request string, choices []contract.DeviceChoice) {
 	if len(choices) == 0 {

@@ -81,8 +81,10 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 // begin is the first bind of an instance.
 func (i *instance) begin(in contract.InstanceBindInput) error {
 	i.Phase, i.Project = contract.InstanceBinding, in.Project
+	if !sameSet(in.Addresses, i.InstanceState.Addresses) {
+		i.returnAddresses() // of a run that was terminated
+	}
 	if err := i.lease(in.Addresses); err != nil {
-		i.end()
 		return err
 	}
 	devices, err := i.acquire(wanted{request: in.Request, named: in.Devices, requests: in.Requests, host: in.Host,
@@ -90,9 +92,6 @@ func (i *instance) begin(in contract.InstanceBindInput) error {
 			return i.fits(in.Host, found)
 		}})
 	if i.Phase = contract.InstanceActive; err != nil {
-		if i.empty() {
-			i.end()
-		}
 		return err
 	}
 	i.Devices = devices
@@ -138,6 +137,8 @@ func (i *instance) detach(in contract.InstanceDetachInput) error {
 	for _, name := range in.Devices {
 		if n := i.index(name); n >= 0 {
 			leaving = append(leaving, i.Devices[n])
+		} else if n := indexOf(i.Unsettled, name); n >= 0 {
+			leaving = append(leaving, i.Unsettled[n])
 		} else {
 			unknown = append(unknown, contract.HeldDevice{Name: name})
 		}
@@ -290,8 +291,10 @@ func (i *instance) log() updates.Log {
 
 func (i *instance) empty() bool { return len(i.Devices) == 0 && i.Move == nil }
 
-func (i *instance) index(name string) int {
-	return slices.IndexFunc(i.Devices, func(d contract.HeldDevice) bool { return d.Name == name })
+func (i *instance) index(name string) int { return indexOf(i.Devices, name) }
+
+func indexOf(devices []contract.HeldDevice, name string) int {
+	return slices.IndexFunc(devices, func(d contract.HeldDevice) bool { return d.Name == name })
 }
 
 // deviceLeft drops a device whose binding ended by itself. It may be one of an act under way,
@@ -328,9 +331,10 @@ func (i *instance) beginAct(verb string, by contract.Caller, reason string) {
 	i.doing, i.step, i.by, i.reason, i.detached = verb, "", by, reason, nil
 }
 
-// endAct ends the act under way. Devices that left meanwhile are dropped; an instance without
-// devices ends.
+// endAct ends the act under way. What is still unsettled is given back, and devices that left meanwhile are dropped; an
+// instance without devices ends.
 func (i *instance) endAct() {
+	i.giveBack(nil)
 	i.dropLeft()
 	i.left = nil
 	if i.empty() && i.Phase != contract.InstanceReleased {

@@ -38,9 +38,10 @@ type run struct {
 	signals workflow.Selector
 	// Acts have a number each, and serving is that of the act whose turn it is.
 	acts, serving int
-	// ending, waiting: their coroutines run.
-	ending, waiting bool
-	published       published
+	// ending, waiting: their coroutines run. resumed: it follows one that was terminated in mid-act, and has
+	// something to give back unless its first act is about that.
+	ending, waiting, resumed bool
+	published                published
 }
 
 func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
@@ -50,7 +51,7 @@ func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
 		now := workflow.Now(ctx).UTC()
 		r.InstanceState = &contract.InstanceState{Schema: contract.InstanceSchema, UUID: in.UUID,
 			Phase: contract.InstanceBinding, CreatedAt: now, UpdatedAt: now}
-	} else {
+	} else if r.resumed = len(r.Unsettled) > 0; workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
 		r.published = resume(r.InstanceState)
 	}
 	calls.RequireSchemaUpTo("instance "+in.UUID, r.Schema, contract.InstanceSchema)
@@ -68,10 +69,10 @@ func (r *run) next(ctx workflow.Context) func() {
 		return func() { r.signals.Select(ctx) }
 	case r.fresh() && !r.waiting:
 		return calls.Start(ctx, &r.waiting, r.awaitFirst)
-	case !r.fresh() && !r.busy() && r.empty() && r.Phase != contract.InstanceReleased:
+	case !r.fresh() && !r.busy() && (r.empty() || len(r.Unsettled) > 0) && r.Phase != contract.InstanceReleased:
 		return calls.Start(ctx, &r.ending, func(ctx workflow.Context) {
 			r.devices.ctx = ctx
-			r.end()
+			r.endAct()
 			r.publish(ctx)
 		})
 	}
@@ -79,15 +80,19 @@ func (r *run) next(ctx workflow.Context) func() {
 }
 
 // fresh says that no act has begun yet.
-func (r *run) fresh() bool { return r.acts == 0 && r.Phase == contract.InstanceBinding }
+func (r *run) fresh() bool { return r.acts == 0 && (r.resumed || r.Phase == contract.InstanceBinding) }
 
-// awaitFirst ends a run whose first act was refused when it arrived.
+// awaitFirst ends a run whose first act was refused when it arrived; one that is resumed gives back first.
 func (r *run) awaitFirst(ctx workflow.Context) {
 	begun, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout:      startedFor,
 		TimerOptions: workflow.TimerOptions{Summary: "the first act of " + r.UUID},
 	}, func() bool { return !r.fresh() })
-	if err == nil && !begun {
+	switch {
+	case err != nil || begun:
+	case r.resumed:
+		r.resumed = false
+	default:
 		r.Phase = contract.InstanceReleased
 	}
 }

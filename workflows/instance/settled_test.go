@@ -145,3 +145,77 @@ func TestDetachAsksADeviceThatTheInstanceDoesNotKnow(t *testing.T) {
 	})
 	e.run(nil)
 }
+
+// A run that follows one that was terminated in mid-act gives back what that one left unsettled, before it does what
+// is asked of it, and by itself if that is nothing; what the instance has stays its own.
+//
+// F38, F42
+func TestWhatATerminatedRunLeftUnsettledIsGivenBack(t *testing.T) {
+	t.Parallel()
+	attach := contract.InstanceBindInput{Devices: choices("h1_d")}
+	detach := contract.InstanceDetachInput{Devices: []string{"h1_b"}}
+	for name, c := range map[string]struct {
+		verb    contract.Verb
+		in      contract.Input
+		alone   bool // it has nothing but what is unsettled
+		refused device.Code
+		held    []string
+	}{
+		"nothing is asked":        {held: []string{"h1_a"}},
+		"attach":                  {verb: contract.VerbInstanceAttach, in: attach, held: []string{"h1_a", "h1_d"}},
+		"detach":                  {verb: contract.VerbInstanceDetach, in: detach, held: []string{"h1_a"}},
+		"rebuild":                 {verb: contract.VerbInstanceRebuild, in: contract.ReasonInput{}, held: []string{"h1_a"}},
+		"confirm":                 {verb: contract.VerbInstanceConfirm, in: contract.ReasonInput{}, refused: device.CodeRefused, held: []string{"h1_a"}},
+		"evacuate":                {verb: contract.VerbInstanceEvacuate, in: contract.InstanceMoveInput{To: "h2"}, held: []string{"h2_a"}},
+		"release":                 {verb: contract.VerbInstanceRelease, in: contract.ReasonInput{}, held: []string{}},
+		"alone: nothing is asked": {alone: true, held: []string{}},
+		"alone: bind":             {verb: contract.VerbInstanceBind, in: attach, alone: true, held: []string{"h1_d"}},
+		"alone: detach":           {verb: contract.VerbInstanceDetach, in: detach, alone: true, held: []string{}},
+		"alone: rebuild":          {verb: contract.VerbInstanceRebuild, in: contract.ReasonInput{}, alone: true, refused: device.CodeNotFound, held: []string{}},
+		"alone: release":          {verb: contract.VerbInstanceRelease, in: contract.ReasonInput{}, alone: true, held: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.add("h1", "NVME", "h1_a", "h1_b", "h1_c", "h1_d")
+			e.add("h2", "NVME", "h2_a")
+			burned := func(name string) contract.HeldDevice {
+				d := e.find(name)
+				require.NoError(t, d.apply(device.Event{Kind: device.ClaimEvent, Instance: guest, Request: "u0"}))
+				require.NoError(t, d.apply(device.Event{Kind: device.BurnStarted, Instance: guest}))
+				require.NoError(t, d.apply(device.Event{Kind: device.Burned}))
+				held := d.info
+				held.Binding, held.Request = d.Binding.Number, "u0"
+				return held
+			}
+			state := &contract.InstanceState{Schema: contract.InstanceSchema, UUID: guest, Phase: contract.InstanceActive,
+				Addresses: []string{"10.0.0.9"}, Unsettled: []contract.HeldDevice{burned("h1_b"), {Name: "h1_c", Request: "u0"}}}
+			e.addresses["10.0.0.9"] = guest
+			if !c.alone {
+				state.Devices = []contract.HeldDevice{burned("h1_a")}
+			}
+			var asked *answer
+			if c.in != nil {
+				e.then(func() { asked = e.update("u1", c.verb.Update(), c.in) })
+			}
+			lives := len(c.held) == 0 // then it has ended by itself
+			e.RegisterDelayedCallback(func() {
+				lives = true
+				require.Equal(t, c.held, e.held(guest))
+				require.Equal(t, c.held, devicesOf(e.status()))
+				require.Empty(t, e.status().Unsettled)
+				e.release()
+			}, 2*startedFor)
+			e.run(state)
+			if c.refused != "" {
+				requireRefused(t, asked, c.refused, "")
+			} else if c.in != nil {
+				require.NoError(t, asked.err)
+			}
+			require.True(t, lives)
+			require.Empty(t, e.held(guest))
+			require.Empty(t, e.addresses, "they are returned")
+			require.Equal(t, contract.InstanceReleased, e.status().Phase)
+		})
+	}
+}

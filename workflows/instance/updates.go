@@ -75,7 +75,10 @@ func (r *run) register(ctx workflow.Context) error {
 	}
 	return errors.Join(append(failed, workflow.SetQueryHandlerWithOptions(ctx, contract.QueryInstance,
 		func() (contract.InstanceStatus, error) { return r.status(), nil },
-		workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}))...)
+		workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryGranted,
+			func() (contract.Requests, error) { return r.Granted, nil },
+			workflow.QueryHandlerOptions{Description: "Digests of the requests that it has granted"}))...)
 }
 
 // named gives a bind its request: the caller's, or else the update's ID.
@@ -142,9 +145,9 @@ func hasDevices(i *instance, _ contract.ReasonInput) error {
 	return nil
 }
 
-// mayRelease allows a release that was sent again while the first one was under way.
+// mayRelease allows a release that was sent again while the first one was under way, or was terminated with it.
 func mayRelease(i *instance, in contract.ReasonInput) error {
-	if i.Phase == contract.InstanceReleased {
+	if i.Phase == contract.InstanceReleased || len(i.Unsettled) > 0 {
 		return nil
 	}
 	return hasDevices(i, in)
@@ -256,6 +259,7 @@ func (a *act[In]) carryOut(i *instance, in In, id string) (already bool, err err
 	}
 	record := in.Act()
 	i.beginAct(a.asked.Update(), contract.Caller{By: record.By, From: record.From}, record.Reason)
+	i.giveBack(namedIn(in))
 	already, err = a.do(i, in, id)
 	i.endAct()
 	switch {
@@ -265,6 +269,23 @@ func (a *act[In]) carryOut(i *instance, in In, id string) (already bool, err err
 		i.LastError = ""
 	}
 	return already, err
+}
+
+// namedIn are the devices that an act is about.
+func namedIn(in contract.Input) (names []string) {
+	var choices []contract.DeviceChoice
+	switch in := in.(type) {
+	case contract.InstanceBindInput:
+		choices = in.Devices
+	case contract.InstanceMoveInput:
+		choices = in.Devices
+	case contract.InstanceDetachInput:
+		return in.Devices
+	}
+	for _, c := range choices {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // invalid is the refusal of an input that can never be carried out.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/device"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
@@ -91,24 +92,27 @@ func (f *fleet) requireHeldNow(t testing.TB, instance string, devices ...Device)
 // F38, F42
 func TestTerminatedInMidBind(t *testing.T) {
 	t.Parallel()
-	for _, whose := range []string{"instance", "device"} {
+	for _, whose := range []string{"instance", "instance, then attach", "instance, then bind", "device"} {
 		t.Run(whose, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t)
 			h := f.Worker(t, "host", "BURNISH_SWEEP_INTERVAL=2s")
 			h.Start(t)
-			devices := (&fleetHost{h, f}).enroll(t, "d1", "d2")
+			devices := (&fleetHost{h, f}).enroll(t, "d1", "d2", "d3")
+			others := devices[2:]
+			devices = devices[:2]
 			alice := Instance("alice")
 			lock, err := os.OpenFile(filepath.Join(f.State, "inventory", ".lock"), os.O_RDWR, 0)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, lock.Close()) }()
 			require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 			bound := make(chan proc.Result, 1)
-			go func() { bound <- f.Burnish(t, append([]string{"instance", "bind", alice}, named(devices...)...)...) }()
+			bind := append([]string{"instance", "bind", alice, "--request-id", "R"}, named(devices...)...)
+			go func() { bound <- f.Burnish(t, bind...) }()
 			Await(t, 20*time.Second, "d1's burn to wait for the inventory", func() (bool, string) {
 				return f.Pending(t, "d1", contract.ActivityReserveForBind) != nil, ""
 			})
-			if whose == "instance" {
+			if whose != "device" {
 				f.terminate(t, contract.InstanceWorkflowID(alice))
 				r := <-bound
 				require.Equal(t, 5, r.Code, r)
@@ -121,9 +125,63 @@ func TestTerminatedInMidBind(t *testing.T) {
 					f.requireHeldNow(t, alice, devices...)
 				}
 			}
+			switch whose {
+			case "instance, then attach": // what was never granted is given back
+				f.act(t, "attach", alice, named(others...)...)
+				f.requireHeldNow(t, alice, others...)
+				f.awaitReturned(t, devices...)
+			case "instance, then bind":
+				f.Must(t, append(patiently(), bind...)...)
+				f.requireHeldNow(t, alice, devices...)
+			}
 			f.act(t, "release", alice)
-			f.awaitReturned(t, devices...)
+			f.awaitReturned(t, append(devices, others...)...)
 			require.Contains(t, f.act(t, "release", alice), "already released")
 		})
 	}
+}
+
+// The workflow of an instance is terminated again and again: whatever is asked of it next, it has what it had, and
+// nothing else.
+//
+// F38, F41
+func TestATerminatedInstanceHasWhatItHad(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h1, h2 := f.host(t), f.host(t)
+	devices, other := h1.enroll(t, "d1", "d2", "d3"), h2.enroll(t, "e1", "e2")
+	alice := Instance("alice")
+	lost := func() { f.terminate(t, contract.InstanceWorkflowID(alice)) }
+	f.act(t, "bind", alice, named(devices[0])...)
+	lost()
+	f.act(t, "attach", alice, append(named(devices[1]), "--request-id", "R")...)
+	f.requireHeldNow(t, alice, devices[:2]...)
+	lost()
+	f.refuse(t, device.CodeConflict, "bind", alice, named(devices[2])...)
+	f.requireHeldNow(t, alice, devices[:2]...)
+	lost()
+	require.Contains(t, f.Must(t, append(patiently(), "bind", "d1", "--instance", alice)...), "already bound")
+	lost()
+	f.act(t, "detach", alice, "d2")
+	f.awaitReturned(t, devices[1])
+	lost()
+	f.act(t, "attach", alice, append(named(devices[1]), "--request-id", "R")...) // which was granted, and ended
+	f.requireHeldNow(t, alice, devices[0])
+	f.act(t, "attach", alice, named(devices[2])...)
+	lost()
+	f.act(t, "migrate", alice, "--to", h2.Host)
+	f.requireHeldNow(t, alice, other...)
+	lost()
+	f.act(t, "revert", alice)
+	f.requireHeldNow(t, alice, devices[0], devices[2])
+	f.awaitReturned(t, other...)
+	lost()
+	f.act(t, "evacuate", alice, "--to", h2.Host)
+	f.requireHeldNow(t, alice, other...)
+	lost()
+	f.Must(t, append(patiently(), "unbind", "e1", "--instance", alice)...)
+	f.requireHeldNow(t, alice, other[1])
+	lost()
+	f.act(t, "release", alice)
+	f.awaitReturned(t, append(devices, other...)...)
 }

@@ -65,7 +65,6 @@ type cloud struct {
 	// of an act.
 	before         *contract.InstanceState
 	running, doing bool
-	resumed        bool // after its last run was terminated: it has what that was about to get, too
 	act            *Act
 	recorded       []Reply
 	at             Progress
@@ -302,9 +301,13 @@ func has(all []contract.HeldDevice, name string) bool {
 func (c *cloud) bound() (all []contract.HeldDevice) {
 	for n := range c.devices {
 		w := &c.devices[n]
-		if w.d == nil && w.endedWith == first || w.d != nil && bindingOf(w) != nil {
-			all = append(all, contract.HeldDevice{Name: w.name(), Type: "NVME"})
+		d := contract.HeldDevice{Name: w.name(), Type: "NVME"}
+		if w.d != nil && bindingOf(w) != nil {
+			d.Binding = bindingOf(w).Number
+		} else if w.d != nil || w.endedWith != first {
+			continue
 		}
+		all = append(all, d)
 	}
 	return all
 }
@@ -325,26 +328,8 @@ func (s *clouds) begins(c *cloud, act Act) bool {
 	_, binds := act.In.(contract.InstanceBindInput)
 	before := c.before
 	if !c.running {
-		if binds && c.before != nil && c.before.Phase != contract.InstanceReleased {
-			return false // it would begin without what the terminated run had, which a release ends first
-		}
-		before = &contract.InstanceState{UUID: instance, Phase: contract.InstanceBinding}
-		if !binds {
-			before.Phase, c.resumed = contract.InstanceActive, true
-			if last := c.before; last != nil && last.Phase != contract.InstanceReleased {
-				before.Devices, before.Move = slices.Clone(last.Devices), last.Move
-			}
-			if before.Move != nil {
-				before.Phase = contract.InstanceMigrating
-			}
-			for _, d := range append(held(&contract.InstanceState{Unsettled: held(c.before)}), c.bound()...) {
-				if !has(held(before), d.Name) {
-					before.Devices = append(before.Devices, d)
-				}
-			}
-			if len(held(before)) == 0 {
-				return false
-			}
+		if before = c.lost(binds); !binds && before.Phase == contract.InstanceBinding {
+			return false
 		}
 	}
 	c.ids++
@@ -357,6 +342,48 @@ func (s *clouds) begins(c *cloud, act Act) bool {
 	c.at = s.Instance(before, act, nil)
 	c.asks()
 	return true
+}
+
+// lost is what a new run begins with, as client.Client gives it.
+func (c *cloud) lost(binds bool) *contract.InstanceState {
+	state := &contract.InstanceState{UUID: instance, Phase: contract.InstanceActive}
+	last := c.before
+	lives := last != nil && last.Phase != contract.InstanceReleased
+	if lives {
+		state.Unsettled, state.Granted = slices.Clone(last.Unsettled), last.Granted
+		state.Devices = c.notLeft(last.Devices, last.Unsettled)
+	}
+	if lives && last.Move != nil {
+		move := *last.Move
+		move.Source = c.notLeft(move.Source, last.Unsettled)
+		if len(state.Devices)+len(move.Source) > 0 {
+			state.Move, state.Phase = &move, contract.InstanceMigrating
+		}
+	}
+	if lives || !binds {
+		for _, d := range c.bound() {
+			if !has(held(state), d.Name) {
+				state.Devices = append(state.Devices, d)
+			}
+		}
+	}
+	if len(held(state)) == 0 {
+		state.Phase = contract.InstanceBinding
+	}
+	return state
+}
+
+func (c *cloud) notLeft(devices, unsettled []contract.HeldDevice) (kept []contract.HeldDevice) {
+	for _, d := range devices {
+		w := &c.devices[d.Name[1]-'1']
+		if knows := w.d != nil && w.d.Device.State != device.Unknown; has(unsettled, d.Name) || knows && bindingOf(w) == nil {
+			continue
+		} else if knows {
+			d.Binding = bindingOf(w).Number
+		}
+		kept = append(kept, d)
+	}
+	return kept
 }
 
 // asks begins the call that the act waits for now.
@@ -414,7 +441,7 @@ func (s *clouds) ended(c *cloud) {
 	c.before, c.act, c.recorded, c.doing = c.at.State, nil, nil, false
 	c.at = Progress{}
 	if c.running = c.before.Phase != contract.InstanceReleased; !c.running {
-		c.signals, c.resumed = nil, false
+		c.signals = nil
 	}
 	in, binds := act.In.(contract.InstanceBindInput)
 	for n := range c.devices {
@@ -426,7 +453,7 @@ func (s *clouds) ended(c *cloud) {
 		if err != nil && b != nil && b.Request == act.ID && !has(c.before.Devices, w.name()) {
 			s.broken(fmt.Sprintf("%s is refused (%v), and %s is bound by it", act.Name, err, w.name()))
 		}
-		if err == nil && binds && !c.resumed && len(c.signals) == 0 && w.d.Device.State != device.Unknown && b == nil &&
+		if err == nil && binds && len(c.signals) == 0 && w.d.Device.State != device.Unknown && b == nil &&
 			slices.ContainsFunc(in.Devices, func(d contract.DeviceChoice) bool { return d.Name == w.name() }) {
 			s.broken(act.Name + " is granted, and " + w.name() + " is not bound")
 		}
@@ -491,7 +518,7 @@ func (s *clouds) check(c *cloud) {
 		switch {
 		case b != nil && i < 0 && !told:
 			s.broken(w.name() + " stays bound to the instance, which does not have it")
-		case c.running && !c.resumed && i >= 0 && (b == nil || b.Number != held(c.before)[i].Binding):
+		case c.running && i >= 0 && (b == nil || b.Number != held(c.before)[i].Binding):
 			s.broken("the instance has " + w.name() + ", which is not bound to it")
 		}
 	}
@@ -508,7 +535,7 @@ func (s *clouds) key(c *cloud) uint64 {
 		}
 	}
 	maphash.WriteComparable(&k.hash, [5]uint8{c.faults, c.binds, c.acts, 0, 0})
-	k.flags(c.running, c.doing, c.resumed, c.act != nil)
+	k.flags(c.running, c.doing, c.act != nil)
 	if c.act != nil {
 		k.text(c.act.Name)
 	}

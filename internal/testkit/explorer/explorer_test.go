@@ -67,6 +67,7 @@ func TestExploreWithin(t *testing.T) {
 		"shared: a bind, others":          {within: Bounds{Binds: 1, Others: 2}, kind: Shared},
 		"shared: a fault, a bind, others": {within: Bounds{Faults: 1, Binds: 1, Others: 1, KeepDatabase: true}, kind: Shared},
 		"shared: an act, others":          {within: Bounds{Acts: 1, Others: 1, Binds: 1}, kind: Shared},
+		"shared: two acts, others":        {within: Bounds{Acts: 2, Others: 1}, kind: Shared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -123,7 +123,7 @@ func (k *keyer) device(d device.Device) {
 	}
 	if b := d.Binding; b != nil {
 		k.text("binding", b.Instance, b.Request)
-		k.flags(b.Observed)
+		k.flags(b.Observed, b.Held)
 		k.number(int64(b.Number))
 	}
 	d.Claim, d.Binding = nil, nil

@@ -55,7 +55,7 @@ func (s Simulation) Run() (moves int, found *Found) {
 			counted, idle = d.Device.Bindings, 0
 			bound++
 		case d.Device.State == device.Available || d.Device.State == device.Allocated:
-			if idle = 0; was == device.Cleaning { // its return wrote the record anew
+			if idle = 0; was == device.Cleaning && !d.Device.InMaintenance() { // its return wrote the record anew
 				w.forgot, w.forgets, w.hasSaved = false, false, false
 			}
 		}

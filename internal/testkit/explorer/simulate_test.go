@@ -23,10 +23,13 @@ func TestSimulate(t *testing.T) {
 	const devices = 100
 	turnovers := number("BURNISH_SIMULATE_TURNOVERS", 10_000) / devices
 	seed := number("BURNISH_SIMULATE_SEED", 1)
-	for _, kind := range []Kind{Self, Nova} {
+	for _, kind := range []Kind{Self, Nova, Shared} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			all := 0
+			all, turnovers := 0, turnovers
+			if kind == Shared { // in each turnover others come and go, and polls with them: 20 times the moves
+				turnovers = max(turnovers/10, 1)
+			}
 			for i := range devices / 2 {
 				s := Simulation{Kind: kind, Seed: uint64(seed + i), Turnovers: turnovers}
 				moves, found := s.Run()

@@ -200,8 +200,8 @@ func (t turn) follow(was device.Device) {
 	if was.Returning && !d.Returning && d.State == device.Available && d.Hold() != device.HoldNone {
 		t.w.held = true // it was returned into its maintenance
 	}
-	// A clean of named steps whose server others took ends as any lost race does: it is cleaned when they have left.
-	t.w.held = t.w.held && d.State != device.Allocated && !d.LostRace
+	// A use that the record names is a later tenant's than its operator's command.
+	t.w.held = t.w.held && (d.State != device.Allocated || d.Binding != nil && d.Binding.Held)
 	// An override ends when the device is dirty again. The write under way was right when it was sent (F30 undoes it).
 	inUse := d.State == device.Available || d.State == device.Allocated
 	t.w.accepted = t.w.accepted && (!d.Dirty || inUse || t.beingLowered())

@@ -162,6 +162,20 @@ var explored = []mutation{
 		pkg: instances, test: cloud + "a_fault,_bind$",
 	},
 	{
+		rule: "F42", name: "explored: what a terminated run was about to get is given back",
+		file: "workflows/instance/acquire.go",
+		old:  `	i.unbind(slices.DeleteFunc(slices.Clone(i.Unsettled)`,
+		new:  `	i.settled(slices.DeleteFunc(slices.Clone(i.Unsettled)`,
+		pkg:  instances, test: cloud + "attach_and_detach$",
+	},
+	{
+		rule: "F43", name: "explored: an operator's server is no lost race",
+		file: "internal/device/table.go",
+		old:  `{in(Cleaning), LostRace, when(named), Manageable, then(markDirty, stepsOver)},`,
+		new:  `{in(Cleaning), LostRace, when(named), Error, then(markRaceLost, setCleanFailed)},`,
+		pkg:  explorer, test: within + "shared:_two_acts,_others$",
+	},
+	{
 		rule: "F38", name: "explored: a bind that is refused keeps what was bound to its instance before",
 		file: "workflows/instance/acquire.go",
 		old:  `		i.keep(older)`,
