@@ -15,7 +15,7 @@ func TestReadsTakeTurns(t *testing.T) {
 		one := turns{semaphore.NewWeighted(1)}
 		quick, err := one.take(t.Context())
 		require.NoError(t, err)
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the time of the bubble
 		quick()
 		slow, err := one.take(t.Context())
 		require.NoError(t, err)
@@ -23,8 +23,8 @@ func TestReadsTakeTurns(t *testing.T) {
 		_, err = one.take(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 20*time.Millisecond+turnFor, time.Since(began), "one that waits keeps others waiting")
-		slow() // its turn is over already
-		time.Sleep(turnFor + time.Millisecond)
+		slow()                                 // its turn is over already
+		time.Sleep(turnFor + time.Millisecond) //nolint:forbidigo // the time of the bubble
 		require.True(t, one.free.TryAcquire(1))
 		require.False(t, one.free.TryAcquire(1))
 	})

@@ -447,8 +447,8 @@ func (d *State) burnRefused(j *Job) {
 	d.refused(j, f)
 }
 
-// unlessBound refuses a bind after a look, of its host or of the appliance, unless the record says that the instance has
-// the device: an earlier burn was carried out, and its task lost (F42).
+// unlessBound refuses a bind after a look, of its host or of the appliance, unless the record says that the instance
+// has the device: an earlier burn was carried out, and its task lost (F42).
 func (d *State) unlessBound(j *Job, refused error) {
 	j.Refused = refused
 	d.confirm(j, phUnlessBound)

@@ -110,10 +110,10 @@ func TestAReleasedInstanceIsReleasedAlready(t *testing.T) {
 	require.ErrorContains(t, err, "no worker", "it may have been released")
 }
 
-// The workflow of an instance was terminated, or is past the server's retention: another run of it has what the last one
-// had, unless a device says that it has left since, and every device that says it is bound to the instance. What the
-// last one was about to get or to give back is not its own: it is unsettled. So it is whatever is asked of it, also a bind,
-// which starts afresh where nothing of this is known.
+// The workflow of an instance was terminated, or is past the server's retention: another run of it has what the last
+// one had, unless a device says that it has left since, and every device that says it is bound to the instance. What
+// the last one was about to get or to give back is not its own: it is unsettled. So it is whatever is asked of it, also
+// a bind, which starts afresh where nothing of this is known.
 //
 // F38, F41, F42
 func TestALostInstanceIsAsItsDevicesSay(t *testing.T) {
@@ -193,7 +193,7 @@ func TestALostInstanceIsAsItsDevicesSay(t *testing.T) {
 				handle := &mocks.WorkflowUpdateHandle{}
 				handle.On("Get", mock.Anything, mock.Anything).Return(nil)
 				if binds {
-					var first error = serviceerror.NewWorkflowExecutionAlreadyStarted("it was terminated", "", "run")
+					first := serviceerror.NewWorkflowExecutionAlreadyStarted("it was terminated", "", "run")
 					if tt.err == nil {
 						temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(nil, first).Once()
 					}

@@ -12,16 +12,6 @@ import (
 
 // This file has what tests do to a device again and again.
 
-// zeroed counts the cleans that have overwritten the device.
-func (w *deviceEnv) zeroed() (n int) {
-	for _, in := range w.host.inputs {
-		if in.Step == "zero" {
-			n++
-		}
-	}
-	return n
-}
-
 // recorded is who has the device by its provider's record.
 func (w *deviceEnv) recorded() string {
 	if w.inventory.Tenant == nil {
@@ -34,10 +24,6 @@ func (w *deviceEnv) claim(instance string, within time.Duration) *call {
 	return w.send(contract.VerbClaim.Update(), "", contract.BindInput{
 		Instance: instance, Request: "r-" + instance, Deadline: w.clock().Add(within).Format(time.RFC3339),
 	})
-}
-
-func (w *deviceEnv) burn(instance string) *call {
-	return w.send(contract.VerbBurn.Update(), "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
 func (w *deviceEnv) unclaim(instance string) *call {
@@ -99,20 +85,6 @@ func newNovaDevice(t *testing.T) *deviceEnv {
 	return w
 }
 
-// recreateProvider makes Nova re-create the provider with the same generation; used adds an
-// allocation that ends again.
-func (w *deviceEnv) recreateProvider(used bool) {
-	generation := w.inventory.Generation
-	w.inventory.Recreate(w.inventory.NovaProvider + "+")
-	if used {
-		w.inventory.Allocate("c-used")
-		w.inventory.WriteByOther(1)
-		w.host.writeAsTenant("c-used")
-		w.inventory.Free("c-used")
-	}
-	w.inventory.Generation = generation
-}
-
 // newPowered is a device with power control.
 func newPowered(t *testing.T) *deviceEnv {
 	w := newDeviceEnv(t, standardPolicy())
@@ -125,11 +97,6 @@ func (w *deviceEnv) makePowered() {
 	w.host.power = func(action string) (contract.PowerResult, error) {
 		return contract.PowerResult{State: map[string]string{"off": "off"}[action]}, nil
 	}
-}
-
-func (w *deviceEnv) setPower(action, instance string) *call {
-	return w.send(contract.VerbPower.Update(), "",
-		contract.PowerInput{Target: action, Instance: instance, Caller: contract.Caller{By: "test"}})
 }
 
 // hintFromNewerHost is a hint whose record is newer than the workflow's.

@@ -1,7 +1,6 @@
 package lifecycle_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,15 +11,6 @@ import (
 )
 
 var ann = contract.Caller{By: "ann (42)", From: "192.0.2.7"}
-
-// verbs are those of the device's acts.
-func (w *deviceEnv) verbs() (verbs []string) {
-	w.t.Helper()
-	for _, a := range w.view().Acts {
-		verbs = append(verbs, strings.TrimSpace(a.Verb+" "+a.Detail))
-	}
-	return verbs
-}
 
 // A key stands for one request: another body under it is refused, in a later run too.
 func TestARequestKeyStandsForOneBody(t *testing.T) {

@@ -12,47 +12,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// updates brings a device to a state in which each update is legal, and sends it.
-var updates = []struct {
-	name string
-	lead func(*deviceEnv)
-	send func(*deviceEnv) *call
-	// last: no tenant can follow.
-	last bool
-}{
-	{"enroll", func(w *deviceEnv) {}, func(w *deviceEnv) *call { return w.enroll(false) }, false},
-	{"enroll and provide", func(w *deviceEnv) {}, func(w *deviceEnv) *call { return w.enroll(true) }, false},
-	{"provide", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-		func(w *deviceEnv) *call { return w.ask(contract.VerbProvide.Update()) }, false},
-	{"claim", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.claim("i1", 1000*time.Hour) }, false},
-	{"burn", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 1000*time.Hour)) },
-		func(w *deviceEnv) *call { return w.burn("i1") }, false},
-	{"unclaim", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 1000*time.Hour)) },
-		func(w *deviceEnv) *call { return w.unclaim("i1") }, false},
-	{"bind", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.bind("i1", "r1") }, false},
-	{"bind without a request", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.bind("i1", "") }, false},
-	{"unbind", func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) *call { return w.unbind("i1") }, false},
-	{"rebuild", func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) *call {
-		return w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"})
-	}, false},
-	{"clean", (*deviceEnv).makeFailed, func(w *deviceEnv) *call { return w.cleanUp() }, false},
-	{"clean with steps", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-		func(w *deviceEnv) *call { return w.cleanUp("verify", "zero") }, false},
-	{"clean by a runbook", (*deviceEnv).makeRunbook, func(w *deviceEnv) *call { return w.runbook("erase") }, false},
-	{"release a hold", func(w *deviceEnv) { w.makeRunbook(); ok[contract.Result](w.runbook("held")); w.onHold() },
-		(*deviceEnv).releaseHold, false},
-	{"abort", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
-		func(w *deviceEnv) *call { return w.ask(contract.VerbAbort.Update()) }, false},
-	{"manage", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) }, false},
-	{"maintain", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.maintain(false) }, false},
-	{"maintain --off", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
-		func(w *deviceEnv) *call { return w.maintain(true) }, false},
-	{"power", func(w *deviceEnv) { w.makePowered(); w.makeAvailable() }, func(w *deviceEnv) *call { return w.setPower("reset", "") }, false},
-	{"override", func(w *deviceEnv) { w.makeUncleanable(); w.requestOverride("x1") },
-		func(w *deviceEnv) *call { return w.override(w.signed("bob", contract.OverrideInput{Approve: "x1"})) }, false},
-	{"retire", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) }, true},
-}
-
 // bindAgain brings a device from any state to a binding of a new instance.
 func (w *deviceEnv) bindAgain(instance string) {
 	w.t.Helper()

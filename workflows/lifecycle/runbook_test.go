@@ -63,15 +63,6 @@ func (w *deviceEnv) onHold() contract.DeviceStatus {
 	return w.view()
 }
 
-// makeRunbook enrolls a device, and adds two runbooks for manual cleans, one with a hold.
-func (w *deviceEnv) makeRunbook() {
-	w.t.Helper()
-	ok[contract.Result](w.enroll(false))
-	p := withRunbook(standardPolicy(), "erase", nil, zeroStep, verifyStep)
-	w.setPolicy(withRunbook(p, "held", nil, zeroStep, verifyStep, holdStep))
-	w.nextRun()
-}
-
 func (w *deviceEnv) releaseHold() *call {
 	return w.send(contract.VerbReleaseHold.Update(), "",
 		contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
