@@ -326,7 +326,7 @@ var table = concat(
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},
 		// SAFETY F24: only the first write of a clean records that no instance has the device.
 		{in(Unknown), BindingEnded, when(bound, ownedBySelf, notOfOperator), PendingCleaning, then(unbind, markDirty, awaitManualCleanIfOff)},
-		{in(Unknown), BindingEnded, when(bound, ownedBySelf, ofOperator), Manageable, then(unbind, markDirty)},
+		{in(Unknown), BindingEnded, when(ownedBySelf, ofOperator), Manageable, then(unbind, markDirty)},
 		{in(Unknown), ObservedFree, when(unbound, clean), Cleaning, then(startReturn)},
 		{in(Unknown), ObservedFree, when(unbound, dirty), PendingCleaning, then(awaitManualCleanIfOff)},
 		{in(Unknown), ObservedFree, when(bound), Allocated, then(markDirty)},
