@@ -153,12 +153,12 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 			err = closeErr
 		}
 	}()
-	if err := a.recordOffset(fence, a.entry.Offset); err != nil {
-		return outcome, err
-	}
 	// Before the first write: the context is as old as the last heartbeat, and a process that was
 	// frozen meanwhile could erase the device of a later binding.
 	if err := a.lease.check(workCtx); err != nil {
+		return outcome, err
+	}
+	if err := a.recordOffset(fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
 	if err := a.mayGoOn(ctx, workCtx, fence); err != nil {
