@@ -135,6 +135,9 @@ func (db *database) sqlConfig() *config.SQL {
 			"synchronous":  strconv.Itoa(db.synchronous),
 			// A concurrent reader, such as sqlite3, delays a write and does not fail it.
 			"busy_timeout": "5000",
+			// Default 2 MB, and a checkpoint each 4 MB: most pages are written again within the next few turnovers.
+			"cache_size":         "-65536", // KiB
+			"wal_autocheckpoint": "4000",   // pages
 		},
 		MaxConns: 1, MaxIdleConns: 1,
 	}
