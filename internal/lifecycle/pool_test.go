@@ -594,22 +594,8 @@ func TestAServerThatOthersUseWhileItIsReturnedIsCleaned(t *testing.T) {
 			require.Contains(s, s.refusal(device.CodeConflict, contract.VerbBind, bindI1).Message,
 				"another user may have had it")
 		},
-		"in a bind, before its burn": func(s *scene) {
-			bind, err := s.send(contract.VerbBind, bindI1)
-			require.NoError(s, err)
-			s.until(contract.ActivityReserveForBind)
-			s.uses()
-			s.rest()
-			s.faultOf(device.CodeConflict, bind.Err)
-		},
-		"in a bind, before its profile": func(s *scene) {
-			bind, err := s.send(contract.VerbBind, bindI1)
-			require.NoError(s, err)
-			s.until(contract.ActivityApplyProfile)
-			s.uses()
-			s.rest()
-			s.faultOf(device.CodeConflict, bind.Err)
-		},
+		"in a bind, before its burn":    inABind(contract.ActivityReserveForBind),
+		"in a bind, before its profile": inABind(contract.ActivityApplyProfile),
 		"a burn that only the record knows": func(s *scene) {
 			s.inv.Reserved, s.inv.Generation, s.inv.Tenant = 1, s.inv.Generation+1, new("i1")
 			s.uses()
@@ -629,6 +615,18 @@ func TestAServerThatOthersUseWhileItIsReturnedIsCleaned(t *testing.T) {
 			require.Equal(t, wiped+1, s.wiped, "a server that did not change is cleaned again")
 			s.boundTo("i2")
 		})
+	}
+}
+
+// inABind has others use the server while a bind is about to make a call: it is refused.
+func inABind(before string) func(*scene) {
+	return func(s *scene) {
+		bind, err := s.send(contract.VerbBind, bindI1)
+		require.NoError(s, err)
+		s.until(before)
+		s.uses()
+		s.rest()
+		s.faultOf(device.CodeConflict, bind.Err)
 	}
 }
 

@@ -353,7 +353,7 @@ func typed(text string) (v contract.Verb, in contract.Input, ok bool) {
 	return v, nil, false
 }
 
-// In every situation each refused request is told a remedy, and each of its ways can be followed as it is written: no
+// In every situation each refused request has a remedy, and each of its ways can be followed as it is written: no
 // command of it is refused. testdata/remedies.txt lists them; the command line's own tests parse its commands.
 func TestEveryRemedyCanBeFollowed(t *testing.T) {
 	asks := slices.Concat(acts, []act{

@@ -142,7 +142,7 @@ func (s *scene) again(c Call, f *device.Fault) bool {
 	return true
 }
 
-// ended tells the device how a call has ended.
+// ended is how a call ends for the device.
 func (s *scene) ended(c Call, o Outcome) {
 	s.made = append(s.made, c.Activity)
 	if ends := s.ends[c.Activity]; ends != nil {
