@@ -455,7 +455,7 @@ func (d *State) unlessBound(j *Job, refused error) {
 }
 
 func (d *State) boundAfterAll(j *Job, o Outcome) {
-	if j.Server.Ownership != "" && !d.oursNow(bindOf(j)) { // what its appliance has shown, nobody has it by the record
+	if j.Server.Ownership != "" && !d.oursNow(bindOf(j)) { // by the record, too: what the appliance shows counts
 		d.concludePool(device.AskPoolBind, j.Server, nil)
 	}
 	if !d.hasItByNow(j, o, true) {
