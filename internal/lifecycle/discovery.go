@@ -191,8 +191,8 @@ func (d *State) bindLooked(j *Job, o Outcome) *device.Fault {
 	if f != nil && (device.HostResultOf(f) == device.HostUnreachable || f.Code == device.CodeTimeout) {
 		host := d.Enrollment.Host
 		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-			Message: "no worker of host " + host + " looked at the device: it is not bound unseen",
-			Remedy:  "take another device, or start burnish-worker on " + host + " and bind again"}
+			Message: "no worker of host " + host + " looked at the device in time: it is not bound unseen",
+			Remedy:  "take another device, or see that burnish-worker runs on " + host + ", and bind again"}
 	}
 	found, f := d.looked(device.AskBindLook, j.Host, f)
 	if f == nil && !found.Needs(device.Proceed) {
