@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/server/common/dynamicconfig"
+	sqliteschema "go.temporal.io/server/schema/sqlite"
 )
 
 // TestSynchronousIsWhatSQLiteUses asks SQLite itself: a pragma that is
@@ -34,6 +35,26 @@ func TestSynchronousIsWhatSQLiteUses(t *testing.T) {
 			require.NoError(t, db.unlock())
 		})
 	}
+}
+
+// TestUnusedIndexesAreGone takes each name from Temporal's own schema: one that is misspelled there would be ignored.
+func TestUnusedIndexesAreGone(t *testing.T) {
+	db, err := openDatabase(filepath.Join(t.TempDir(), "old.db"), false)
+	require.NoError(t, err)
+	admin, err := db.admin()
+	require.NoError(t, err)
+	require.NoError(t, sqliteschema.SetupSchemaOnDB(admin))
+	exists := func(name string) bool { return admin.Exec("REINDEX by_"+name) == nil }
+	for _, name := range append([]string{"status", "keyword_10"}, unusedIndexes...) {
+		require.True(t, exists(name), name)
+	}
+	require.NoError(t, db.makeSchema(), "on the database of an older release")
+	for _, name := range unusedIndexes {
+		require.False(t, exists(name), name)
+	}
+	require.True(t, exists("status"))
+	require.True(t, exists("keyword_10"))
+	require.NoError(t, db.unlock())
 }
 
 func TestDatabaseHasOneConnection(t *testing.T) {
