@@ -216,6 +216,28 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 	}
 }
 
+// What comes into the slot of a device that was moved there was not moved: another device that has the former name
+// counts, at the replacement and at each clean.
+//
+// D10, F35
+func TestTheNextUnitWasNotMovedHere(t *testing.T) {
+	s := mismatched(t)
+	s.d.MovedFrom = "d0"
+	for _, v := range []contract.Verb{contract.VerbReplace, contract.VerbProvide} {
+		in := contract.Input(noInput)
+		if v.Name == contract.VerbReplace.Name {
+			in = contract.ReplaceInput{}
+		}
+		var asked contract.FindBySerialInput
+		s.watched(func() {
+			_, err := s.send(v, in)
+			require.NoError(t, err)
+		}, contract.ActivityFindBySerial, &asked)
+		require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware(), ""}, []string{asked.Hardware, asked.MovedFrom})
+	}
+	s.returned()
+}
+
 // Replace and move are refused of what is not out of service, of hardware that is not what they say, and of a name that
 // cannot be; the device goes on as it was.
 //

@@ -121,7 +121,7 @@ func TestTheHardwareOfAnEndedWorkflowIsFound(t *testing.T) {
 	Await(t, 20*time.Second, "the ended workflow to be listed", func() (bool, string) {
 		last, _, err := s.Workflows().LastRun(t.Context(), "d1")
 		require.NoError(t, err)
-		found, err := s.Workflows().FindBySerial(t.Context(), last.Status.Serial, "x")
+		found, err := s.Workflows().FindBySerial(t.Context(), last.Status.Serial, "x", "")
 		require.NoError(t, err)
 		return found.Ended.Name == "d1", ""
 	})
