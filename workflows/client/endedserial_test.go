@@ -58,6 +58,10 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 		"running again, not listed yet": {
 			listed: listed{ended}, last: as("d7", "S1", device.Unknown, runs), want: BySerial{Other: "d7"},
 		},
+		"being enrolled again": {
+			listed: listed{ended}, last: as("d7", "", device.Absent, runs), want: BySerial{Other: "d7"},
+		},
+		"being forgotten":                {listed: listed{ended}, last: as("d7", "S1", device.Absent, runs)},
 		"forgotten since":                {listed: listed{ended}, last: as("d7", "S1", device.Retired, completed)},
 		"retired since":                  {listed: listed{ended}, last: as("d7", "S1", device.Retired, terminated)},
 		"replaced since":                 {listed: listed{ended}, last: as("d7", "S2", device.Available, terminated)},

@@ -214,6 +214,7 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom strin
 		case !there || last.Released(): // past its retention, or given up
 		case other == movedFrom && last.Moves():
 		case last.Status.Serial != "" && stored(serial) != last.Status.Serial: // replaced since
+		case last.Running && last.Absent() && last.Status.Serial != "": // it is being forgotten, or was moved
 		case last.Running: // again, and its host has not seen the device yet
 			found.Other = other
 			return found, nil
