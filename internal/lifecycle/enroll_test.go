@@ -100,6 +100,24 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 	require.True(t, s.ok(contract.VerbEnroll, in).Already)
 }
 
+// A host that was away when a device was forgotten has a record of it. That says nothing of the device that has the
+// name now, at another host.
+//
+// F25, F35
+func TestTheRecordOfAFormerHostIsNotThisDevices(t *testing.T) {
+	for _, lead := range []string{"available", "allocated", "manageable"} {
+		s := newScene(t)
+		leads[lead](s)
+		was, binding, state := s.d.Host.Identity, s.d.Device.Bindings, s.d.Device.State
+		s.hostStarts(func(r *contract.HostDeviceRecord) {
+			r.Enrollment.Host, r.Identity.Serial = "h9", "S9"
+			r.Seq, r.Clean, r.Binding = r.Seq+9, r.Clean+9, r.Binding+9
+		})
+		s.lasts(time.Hour)
+		require.Equal(t, []any{was, binding, state}, []any{s.d.Host.Identity, s.d.Device.Bindings, s.d.Device.State})
+	}
+}
+
 // The numbers continue from the host's record of an earlier enrollment.
 //
 // F10
