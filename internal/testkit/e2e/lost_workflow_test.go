@@ -93,10 +93,10 @@ func TestForgottenWhileTheHostWasAway(t *testing.T) {
 	s.AwaitState(t, "d2", 20*time.Second, device.Available)
 	w.Kill(t)
 	d.Stamp(t, 3)
-	for _, name := range []string{"d1", "d2"} {
+	each(t, []string{"d1", "d2"}, func(_ int, name string) {
 		s.Must(t, "retire", name, "--reason", "taken out")
 		s.Must(t, "forget", name)
-	}
+	})
 	erase(t, s, "d1")
 	elsewhere := site.NewHost()
 	s.newHost(t, elsewhere)
