@@ -43,6 +43,7 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 		return as("d0", "S1", state, status)
 	}
 	taken, lost := former(device.Allocated, runs), former(device.Allocated, terminated)
+	broken := former(device.Error, terminated)
 	for name, c := range map[string]struct {
 		listed listed
 		last   *workflowpb.WorkflowExecutionInfo // of d7, or d0; nil: there is none
@@ -74,7 +75,7 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 			listed: listed{former(device.Allocated, terminated)}, last: former(device.Manageable, completed),
 		},
 		"the name that it leaves":  {listed: listed{former(device.Available, runs)}, last: former(device.Absent, runs)},
-		"its move was terminated":  {listed: listed{former(device.Error, terminated)}, last: former(device.Error, terminated)},
+		"its move was terminated":  {listed: listed{broken}, last: broken},
 		"another has its old name": {listed: listed{taken}, last: taken, want: BySerial{Other: "d0"}},
 		"another had its old name": {listed: listed{lost}, last: lost, ended: true},
 	} {
