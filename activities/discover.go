@@ -63,7 +63,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	// Of two names for one device that are enrolled at once only one may find it free.
 	h.enrolling.Lock()
 	defer h.enrolling.Unlock()
-	other, err := h.Host.FindOtherWith(d.Identity, in.Enrollment.Name, in.MovedFrom)
+	other, err := h.Host.FindOtherWith(d.Identity, in.Enrollment.Driver, in.Enrollment.Name, in.MovedFrom)
 	if err != nil {
 		return contract.DiscoveryResult{}, err
 	}

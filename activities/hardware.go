@@ -33,13 +33,12 @@ func (c *Control) findHardware(ctx context.Context, in contract.FindBySerialInpu
 			Remedy:  "none: it is tried again; if it goes on, check the server's visibility store"}
 	}
 	if in.Hardware != "" {
-		own, former := contract.DeviceUUID(in.Name), contract.DeviceUUID(in.MovedFrom)
-		records, err := inventory.HardwareRecords(ctx, c.Store, in.Hardware, own, former)
+		records, err := inventory.HardwareRecords(ctx, c.Store, in.Hardware, contract.DeviceUUID(in.Name))
 		if err != nil {
 			return contract.DeviceBySerial{}, err
 		}
 		for _, r := range records {
-			if f, err := c.recordedAs(ctx, in.Name, r); f != nil || err != nil {
+			if f, err := c.recordedAs(ctx, in, r); f != nil || err != nil {
 				return contract.DeviceBySerial{Name: r.Name, Fault: f}, err
 			}
 		}
@@ -58,22 +57,26 @@ func (c *Control) findHardware(ctx context.Context, in contract.FindBySerialInpu
 }
 
 // recordedAs is the fault of hardware that the inventory records under another name than the
-// device's; nil if the device of that name was given up, and no instance is recorded.
-func (c *Control) recordedAs(ctx context.Context, name string, r inventory.HardwareRecord) (*device.Fault, error) {
-	if r.Used > 0 || r.Witness == device.WitnessBound {
-		user := device.Inventory{Used: r.Used, Consumers: r.Consumers, Record: r.Record}.User()
-		message := "the inventory records that " + user + " has this hardware, as " + r.Name
-		return recordedElsewhere(name, r.Name, message, "its provider "+r.UUID), nil
-	}
+// device's; nil if the device of that name was moved here, or given up and no instance is recorded.
+func (c *Control) recordedAs(ctx context.Context, in contract.FindBySerialInput,
+	r inventory.HardwareRecord) (*device.Fault, error) {
 	last, found, err := c.Client.LastRun(ctx, r.Name)
 	if err != nil {
 		return nil, unlisted(err)
 	}
-	if found && last.Released() {
+	gone, record := found && last.Released(), "its provider "+r.UUID
+	switch {
+	case r.UUID == contract.DeviceUUID(in.MovedFrom) && found && (gone || last.Moves()):
+		return nil, nil
+	case r.Used > 0 || r.Witness == device.WitnessBound:
+		user := device.Inventory{Used: r.Used, Consumers: r.Consumers, Record: r.Record}.User()
+		message := "the inventory records that " + user + " has this hardware, as " + r.Name
+		return recordedElsewhere(in.Name, r.Name, message, record), nil
+	case gone:
 		return nil, nil
 	}
 	message := "the inventory records this hardware as " + r.Name + ", which was neither retired nor forgotten"
-	return recordedElsewhere(name, r.Name, message, "its provider "+r.UUID), nil
+	return recordedElsewhere(in.Name, r.Name, message, record), nil
 }
 
 // recordedElsewhere is the fault of hardware that is recorded under another name. record is what

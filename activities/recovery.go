@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,7 +56,7 @@ func (r *Recovery) ReportHostStart(ctx context.Context, h *host.Host) error {
 }
 
 // forgetLeft forgets the devices that were forgotten while this host was away, and says so to
-// the host's workflow (F25). A device of which a workflow runs was enrolled again since.
+// the host's workflow (F25). A device of which a workflow runs here was enrolled again since.
 func (r *Recovery) forgetLeft(ctx context.Context, h *host.Host) error {
 	names, err := r.Client.Forgotten(ctx, h.Name())
 	if err != nil || len(names) == 0 {
@@ -72,7 +73,7 @@ func (r *Recovery) forgetLeft(ctx context.Context, h *host.Host) error {
 		mu.Lock()
 		settled = append(settled, name)
 		mu.Unlock()
-		if found && run.Running {
+		if at := run.Status.Hostname; found && run.Running && (at == "" || strings.EqualFold(at, h.Name())) {
 			return nil
 		}
 		r.Log.Info("a device that was forgotten while this host was away is forgotten here", "device", name)

@@ -433,20 +433,20 @@ func (r *recovery) signals() (devices, forgotten *[]string) {
 
 // What was forgotten while the host was away is forgotten when its worker starts, before any
 // device is reported, also where the server has no run of it any more. A device of which a
-// workflow runs was enrolled again; one that is being retired just now is left for the next
-// start.
+// workflow runs was enrolled again, unless that is another host's; one that is being retired just
+// now is left for the next start.
 //
-// F25
+// F25, F35
 func TestHostStartForgetsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	r := newRecovery(t)
-	for _, name := range []string{"gone", "again", "ending"} {
+	for _, name := range []string{"gone", "again", "ending", "elsewhere"} {
 		r.remembers(t, name, "S-"+name)
 	}
 	r.client.ExpectedCalls = nil
 	r.client.On("DescribeWorkflowExecution", mock.Anything, contract.HostScanWorkflowID(r.fixture.host.Name()), "").
 		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoForgotten: payload(t, []string{"gone", "again", "ending", "unheard"})}},
+			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoForgotten: payload(t, []string{"gone", "again", "ending", "elsewhere", "unheard"})}},
 		}}, nil)
 	for _, name := range []string{"gone", "unheard"} {
 		r.describes(name, nil, serviceerror.NewNotFound("no run"))
@@ -456,11 +456,14 @@ func TestHostStartForgetsWhatWasLeft(t *testing.T) {
 		run.WorkflowExecutionInfo.SearchAttributes = inState(t, r.fixture.host.Name(), state)
 		r.describes(name, run, nil)
 	}
+	elsewhere := described(isRunning)
+	elsewhere.WorkflowExecutionInfo.SearchAttributes = inState(t, "another", device.Allocated)
+	r.describes("elsewhere", elsewhere, nil)
 	reported, forgotten := r.signals()
 	require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
-	require.ElementsMatch(t, []string{"gone", "again", "unheard"}, *forgotten)
+	require.ElementsMatch(t, []string{"gone", "again", "elsewhere", "unheard"}, *forgotten)
 	require.ElementsMatch(t, []string{"device/again", "device/ending"}, *reported)
-	require.True(t, r.fixture.record("gone").Forgotten)
+	require.True(t, r.fixture.record("gone").Forgotten && r.fixture.record("elsewhere").Forgotten)
 	require.False(t, r.fixture.record("again").Forgotten)
 }
 

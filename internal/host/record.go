@@ -149,10 +149,10 @@ func (h *Host) ListRecords() ([]Record, error) {
 }
 
 // FindOtherWith names another device of this host, not forgotten, that is the same
-// hardware: the same serial, or the same file by device and inode (F23, F35). It is "" where
-// there is none. A corrupt record of another device is an error, because that device may
-// be the same hardware.
-func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (other string, err error) {
+// hardware: the same serial, the same file by device and inode (F23, F35), or the same place
+// where the serials do not say whether it is. It is "" where there is none. A corrupt record of
+// another device is an error, because that device may be the same hardware.
+func (h *Host) FindOtherWith(identity device.Identity, driver string, exceptNames ...string) (other string, err error) {
 	all, err := loadAll[Record](h.path(devicesFolder))
 	if err != nil {
 		return "", err
@@ -163,7 +163,7 @@ func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (o
 		case slices.Contains(exceptNames, file.name):
 		case file.err != nil:
 			unsure = errors.Join(unsure, file.err)
-		case !file.value.Forgotten && sameHardware(file.value.Identity, identity):
+		case !file.value.Forgotten && file.value.has(identity, driver):
 			return file.name, nil
 		}
 	}
@@ -173,10 +173,15 @@ func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (o
 	return "", nil
 }
 
-// sameHardware ignores empty fields: two devices without a serial are not the same.
-func sameHardware(a, b device.Identity) bool {
-	if h := a.Hardware(); h != "" && h == b.Hardware() {
+// has ignores empty fields: two devices without a serial are not the same, unless they are in one
+// place. Serials that two drivers tell cannot be compared either.
+func (r Record) has(now device.Identity, driver string) bool {
+	known, id := r.Identity.Hardware(), now.Hardware()
+	switch {
+	case id != "" && known == id, now.Inode != 0 && r.Identity.Device == now.Device && r.Identity.Inode == now.Inode:
 		return true
+	case known == "" || id == "" || r.Driver != driver:
+		return now.Path != "" && r.Identity.Path == now.Path
 	}
-	return a.Inode != 0 && a.Device == b.Device && a.Inode == b.Inode
+	return false
 }

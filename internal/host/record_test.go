@@ -75,15 +75,17 @@ func TestUpdateLosesNothing(t *testing.T) {
 	require.NoError(t, h.SaveRecord(r), "SaveRecord replaces a corrupt record")
 }
 
-// F23
+// F23, F35
 func TestFindOtherWith(t *testing.T) {
 	h := openHost(t)
 	for name, identity := range map[string]device.Identity{
 		"drive":   {Serial: "S1", Device: 5, Inode: 6},
 		"file":    {Device: 1, Inode: 100},
 		"nothing": {Model: "M"},
+		"card":    {Path: "0000:01:00.0"},
+		"disk":    {Path: "0000:02:00.0", Serial: "S3"},
 	} {
-		require.NoError(t, h.SaveRecord(Record{Name: name, Identity: identity}))
+		require.NoError(t, h.SaveRecord(Record{Name: name, Driver: "pci", Identity: identity}))
 	}
 	require.NoError(t,
 		h.SaveRecord(Record{Name: "gone", Identity: device.Identity{Serial: "S9", Device: 9, Inode: 9}, Forgotten: true}))
@@ -101,22 +103,29 @@ func TestFindOtherWith(t *testing.T) {
 		"same inode elsewhere":    {device.Identity{Device: 2, Inode: 100}, "new", ""},
 		"another inode":           {device.Identity{Device: 1, Inode: 101}, "new", ""},
 		"inode 0 is not set":      {device.Identity{Device: 0, Inode: 0}, "new", ""},
+		"same place, no serials":  {device.Identity{Path: "0000:01:00.0"}, "new", "card"},
+		"same place, now it has":  {device.Identity{Path: "0000:01:00.0", Serial: "S4"}, "new", "card"},
+		"same place, now it lost": {device.Identity{Path: "0000:02:00.0"}, "new", "disk"},
+		"another in its place":    {device.Identity{Path: "0000:02:00.0", Serial: "S4"}, "new", ""},
 		"forgotten, by serial":    {device.Identity{Serial: "S9"}, "new", ""},
 		"forgotten, by its inode": {device.Identity{Device: 9, Inode: 9}, "new", ""},
 	} {
-		other, err := h.FindOtherWith(c.identity, c.except)
+		other, err := h.FindOtherWith(c.identity, "pci", c.except)
 		require.NoError(t, err, what)
 		require.Equal(t, c.want, other, what)
 	}
+	other, err := h.FindOtherWith(device.Identity{Path: "0000:02:00.0", Serial: "S4"}, "script", "new")
+	require.NoError(t, err)
+	require.Equal(t, "disk", other, "its serials are those of two drivers")
 
 	require.NoError(t, os.WriteFile(h.path(devicesFolder, "nothing"+extension), []byte("{"), 0o600))
-	_, err := h.FindOtherWith(device.Identity{Serial: "S2"}, "new")
+	_, err = h.FindOtherWith(device.Identity{Serial: "S2"}, "pci", "new")
 	var corrupt *CorruptError
 	require.ErrorAs(t, err, &corrupt, "an unreadable record proves nothing")
-	other, err := h.FindOtherWith(device.Identity{Serial: "S1"}, "new")
+	other, err = h.FindOtherWith(device.Identity{Serial: "S1"}, "pci", "new")
 	require.NoError(t, err)
 	require.Equal(t, "drive", other)
-	other, err = h.FindOtherWith(device.Identity{Serial: "S2"}, "nothing")
+	other, err = h.FindOtherWith(device.Identity{Serial: "S2"}, "pci", "nothing")
 	require.NoError(t, err, "a device's own record does not matter")
 	require.Empty(t, other)
 }

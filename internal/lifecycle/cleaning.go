@@ -156,7 +156,7 @@ func (d *State) cleanRecordsCall(j *Job) {
 	if !d.ownedByBurnish() {
 		serial = i.Serial
 	}
-	d.findOthers(j, i, serial, How{What: "records of the hardware of " + d.Name})
+	d.findOthers(j, i, serial, d.MovedFrom, How{What: "records of the hardware of " + d.Name})
 }
 
 func (d *State) cleanChecked(j *Job, o Outcome) {

@@ -307,12 +307,12 @@ func (d *State) concludeLook(q device.Question, result device.HostResult, duplic
 // findOthers asks for another device that has hardware: two slots with one serial need an operator (F23), and so does
 // hardware that is recorded under another name (F35). A listing may miss a device, but a host never accepts the same
 // hardware twice.
-func (d *State) findOthers(j *Job, of device.Identity, serial string, how How) {
+func (d *State) findOthers(j *Job, of device.Identity, serial, movedFrom string, how How) {
 	how.Way = ToInventory
 	how.InTask = true
 	j.Identity = of
 	c := Call{Activity: contract.ActivityFindBySerial, How: how, In: contract.FindBySerialInput{
-		Name: d.Name, MovedFrom: d.MovedFrom, Serial: serial, Hardware: of.Hardware()}}
+		Name: d.Name, MovedFrom: movedFrom, Serial: serial, Hardware: of.Hardware()}}
 	if !how.Client {
 		c.WaitsFor = contract.WaitInventory
 	}
@@ -320,11 +320,11 @@ func (d *State) findOthers(j *Job, of device.Identity, serial string, how How) {
 }
 
 // findOthersOf asks while a client waits.
-func (d *State) findOthersOf(j *Job, of device.Identity) {
-	d.findOthers(j, of, of.Serial, How{Client: true, What: "serial of " + d.Name})
+func (d *State) findOthersOf(j *Job, of device.Identity, movedFrom string) {
+	d.findOthers(j, of, of.Serial, movedFrom, How{Client: true, What: "serial of " + d.Name})
 }
 
-func (d *State) lookForOthers(j *Job) { d.findOthersOf(j, d.Host.Identity) }
+func (d *State) lookForOthers(j *Job) { d.findOthersOf(j, d.Host.Identity, d.MovedFrom) }
 
 // foundOther is the fault of hardware that another device has, which is notified; nil if none has it.
 func (d *State) foundOther(j *Job, o Outcome) *device.Fault {

@@ -328,7 +328,8 @@ func (d *State) replaceDiscovered(j *Job, o Outcome) {
 	d.enter(j, phReplaceProvider)
 }
 
-func (d *State) replaceOthers(j *Job) { d.findOthersOf(j, j.Host.Identity) }
+// replaceOthers asks for the next unit, which was not moved here.
+func (d *State) replaceOthers(j *Job) { d.findOthersOf(j, j.Host.Identity, "") }
 
 func (d *State) replaceUnique(j *Job, o Outcome) {
 	if f := d.foundOther(j, o); f != nil {
@@ -359,7 +360,7 @@ func (d *State) replaced(j *Job, o Outcome) {
 		return
 	}
 	d.Enrollment, d.Host = j.Enrollment, contract.DiscoveryResult{} // the operation was the old hardware's
-	d.HoldReason, d.LastRefusal, d.Intent.DuplicateAt = "", "", ""
+	d.HoldReason, d.LastRefusal, d.Intent.DuplicateAt, d.MovedFrom = "", "", "", ""
 	d.keep(j.Host)
 	if j.In.(contract.ReplaceInput).Provide {
 		d.provide(j, "replaced", phProvided)

@@ -100,6 +100,24 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 	require.True(t, s.ok(contract.VerbEnroll, in).Already)
 }
 
+// A host that was away when a device was forgotten has a record of it. That says nothing of the device that has the
+// name now, at another host.
+//
+// F25, F35
+func TestTheRecordOfAFormerHostIsNotThisDevices(t *testing.T) {
+	for _, lead := range []string{"available", "allocated", "manageable"} {
+		s := newScene(t)
+		leads[lead](s)
+		was, binding, state := s.d.Host.Identity, s.d.Device.Bindings, s.d.Device.State
+		s.hostStarts(func(r *contract.HostDeviceRecord) {
+			r.Enrollment.Host, r.Identity.Serial = "h9", "S9"
+			r.Seq, r.Clean, r.Binding = r.Seq+9, r.Clean+9, r.Binding+9
+		})
+		s.lasts(time.Hour)
+		require.Equal(t, []any{was, binding, state}, []any{s.d.Host.Identity, s.d.Device.Bindings, s.d.Device.State})
+	}
+}
+
 // The numbers continue from the host's record of an earlier enrollment.
 //
 // F10
@@ -214,6 +232,28 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			require.Equal(t, 2, s.d.Device.Binding.Number)
 		})
 	}
+}
+
+// What comes into the slot of a device that was moved there was not moved: another device that has the former name
+// counts, at the replacement and at each clean.
+//
+// D10, F35
+func TestTheNextUnitWasNotMovedHere(t *testing.T) {
+	s := mismatched(t)
+	s.d.MovedFrom = "d0"
+	for _, v := range []contract.Verb{contract.VerbReplace, contract.VerbProvide} {
+		in := contract.Input(noInput)
+		if v.Name == contract.VerbReplace.Name {
+			in = contract.ReplaceInput{}
+		}
+		var asked contract.FindBySerialInput
+		s.watched(func() {
+			_, err := s.send(v, in)
+			require.NoError(t, err)
+		}, contract.ActivityFindBySerial, &asked)
+		require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware(), ""}, []string{asked.Hardware, asked.MovedFrom})
+	}
+	s.returned()
 }
 
 // Replace and move are refused of what is not out of service, of hardware that is not what they say, and of a name that

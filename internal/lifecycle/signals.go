@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -75,6 +76,8 @@ func (s Hinted) decide(d *State) {
 		d.recover(h.Host, "its workflow had no record of it; its host has one")
 		d.Publish = true
 		return
+	case h.Host != nil && d.Enrolled && !strings.EqualFold(h.Host.Enrollment.Host, d.Enrollment.Host):
+		return // that host had another device of this name, and was away when it was forgotten (F35)
 	}
 	d.Publish, d.PublishNumbers = true, true
 	if state := d.Device.State; !d.Enrolled || state == device.Absent || state == device.Retired &&

@@ -30,14 +30,14 @@ func TestFindBySerialComparesExactly(t *testing.T) {
 	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
 		Executions: []*workflowpb.WorkflowExecutionInfo{run(t, "d4", `S1\`, device.Available)},
 	}, nil).Once()
-	found, err := New(temporal).FindBySerial(t.Context(), `S1\`, "d1")
+	found, err := New(temporal).FindBySerial(t.Context(), `S1\`, "d1", "")
 	require.NoError(t, err)
 	require.Equal(t, "d4", found.Other)
 }
 
 // A device without a serial has no duplicate, and the server is not asked.
 func TestFindBySerialWithoutASerial(t *testing.T) {
-	found, err := New(mocks.NewClient(t)).FindBySerial(t.Context(), "", "d1")
+	found, err := New(mocks.NewClient(t)).FindBySerial(t.Context(), "", "d1", "")
 	require.NoError(t, err)
 	require.Zero(t, found)
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/internal/device"
+	"burnish/workflows/contract"
 )
 
 // A serial belongs to a device whose workflow ended until that is running again, or was given up:
@@ -38,29 +39,51 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 	}
 	ended := as("d7", "S1", device.Allocated, terminated)
 	other, itself := as("d8", "S1", device.Available, runs), as("d1", "S1", device.Available, runs)
+	former := func(state device.State, status status) *workflowpb.WorkflowExecutionInfo {
+		return as("d0", "S1", state, status)
+	}
+	taken, lost := former(device.Allocated, runs), former(device.Allocated, terminated)
+	broken := former(device.Error, terminated)
 	for name, c := range map[string]struct {
 		listed listed
-		last   *workflowpb.WorkflowExecutionInfo // of d7; nil: there is none
+		last   *workflowpb.WorkflowExecutionInfo // of d7, or d0; nil: there is none
 		want   BySerial
 		ended  bool
 	}{
-		"terminated":                     {listed: listed{ended}, last: ended, ended: true},
-		"enrolled again, and refused":    {listed: listed{ended}, last: as("d7", "", device.Absent, failed), ended: true},
-		"running again":                  {listed: listed{ended}, last: as("d7", "S2", device.Available, runs)},
+		"terminated":                  {listed: listed{ended}, last: ended, ended: true},
+		"enrolled again, and refused": {listed: listed{ended}, last: as("d7", "", device.Absent, failed), ended: true},
+		"running again":               {listed: listed{ended}, last: as("d7", "S2", device.Available, runs)},
+		"running again, not seen yet": {
+			listed: listed{ended}, last: as("d7", "", device.Allocated, runs), want: BySerial{Other: "d7"},
+		},
+		"running again, not listed yet": {
+			listed: listed{ended}, last: as("d7", "S1", device.Unknown, runs), want: BySerial{Other: "d7"},
+		},
+		"being enrolled again": {
+			listed: listed{ended}, last: as("d7", "", device.Absent, runs), want: BySerial{Other: "d7"},
+		},
+		"being forgotten":                {listed: listed{ended}, last: as("d7", "S1", device.Absent, runs)},
 		"forgotten since":                {listed: listed{ended}, last: as("d7", "S1", device.Retired, completed)},
 		"retired since":                  {listed: listed{ended}, last: as("d7", "S1", device.Retired, terminated)},
 		"replaced since":                 {listed: listed{ended}, last: as("d7", "S2", device.Available, terminated)},
 		"past its retention":             {listed: listed{ended}},
 		"its own earlier run":            {listed: listed{as("d1", "S1", device.Allocated, terminated)}},
-		"the name that it had":           {listed: listed{as("d0", "S1", device.Allocated, terminated)}},
 		"another one that has it by now": {listed: listed{ended, other}, want: BySerial{Other: "d8"}},
 		"itself is listed":               {listed: listed{itself}, want: BySerial{Listed: true}},
+
+		"moved from a name": {
+			listed: listed{former(device.Allocated, terminated)}, last: former(device.Manageable, completed),
+		},
+		"the name that it leaves":  {listed: listed{former(device.Available, runs)}, last: former(device.Absent, runs)},
+		"its move was terminated":  {listed: listed{broken}, last: broken},
+		"another has its old name": {listed: listed{taken}, last: taken, want: BySerial{Other: "d0"}},
+		"another had its old name": {listed: listed{lost}, last: lost, ended: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &mocks.Client{}
 			page := &workflowservice.ListWorkflowExecutionsResponse{Executions: c.listed}
 			server.On("ListWorkflow", mock.Anything, mock.Anything).Return(page, nil)
-			describe := server.On("DescribeWorkflowExecution", mock.Anything, "device/d7", "")
+			describe := server.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "")
 			if c.last == nil {
 				describe.Return(nil, serviceerror.NewNotFound("none"))
 			} else {
@@ -69,7 +92,7 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 			found, err := New(server).FindBySerial(t.Context(), "S1", "d1", "d0")
 			require.NoError(t, err)
 			if c.ended {
-				require.Equal(t, "d7", found.Ended.Name)
+				require.Equal(t, contract.WorkflowID(found.Ended.Name), c.last.GetExecution().GetWorkflowId())
 				found.Ended = Execution{}
 			}
 			require.Equal(t, c.want, found)

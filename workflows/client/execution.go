@@ -185,5 +185,11 @@ func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.St
 // retired.
 func (e Execution) Released() bool { return e.Forgotten || e.Status.DeviceState == device.Retired }
 
+// Moves reports whether a move may be under way, or was when the run ended: no other state allows
+// one.
+func (e Execution) Moves() bool {
+	return e.Absent() || e.Status.DeviceState == device.Manageable || e.Status.DeviceState == device.Error
+}
+
 // Absent reports whether the workflow runs, but its device was never enrolled.
 func (e Execution) Absent() bool { return e.Status.DeviceState == device.Absent }

@@ -178,10 +178,11 @@ type BySerial struct {
 	Ended Execution
 }
 
-// FindBySerial searches the listing for the serial of the device called name; the devices
-// except do not count as others. A listing lags behind: that there is no other proves nothing.
-// But of two devices that are listed with one serial, the one that was listed last finds the other.
-func (c *Client) FindBySerial(ctx context.Context, serial, name string, except ...string) (found BySerial, err error) {
+// FindBySerial searches the listing for the serial of the device called name. movedFrom is the name
+// that it had itself: that counts where its last run is of more than this device. A listing lags
+// behind: that there is no other proves nothing. But of two devices that are listed with one serial,
+// the one that was listed last finds the other.
+func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom string) (found BySerial, err error) {
 	if serial == "" {
 		return found, nil
 	}
@@ -190,28 +191,33 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string, except .
 		return found, fmt.Errorf("find serial %q: %w", serial, err)
 	}
 	f := Filter{Serials: []string{serial}, NotState: device.Retired}
-	var ended []string
+	var unsure []string
 	for _, e := range runs {
 		switch {
-		case !f.Selects(e.Status), slices.Contains(except, e.Name):
+		case !f.Selects(e.Status):
 		case e.Name == name:
 			found.Listed = found.Listed || e.Ended.IsZero()
-		case e.Ended.IsZero():
+		case e.Ended.IsZero() && e.Name != movedFrom:
 			found.Other = cmp.Or(found.Other, e.Name)
-		case !slices.Contains(ended, e.Name):
-			ended = append(ended, e.Name)
+		case !slices.Contains(unsure, e.Name):
+			unsure = append(unsure, e.Name)
 		}
 	}
 	if found.Other != "" {
 		return found, nil
 	}
-	for _, other := range ended {
+	for _, other := range unsure {
 		last, there, err := c.LastRun(ctx, other)
 		switch {
 		case err != nil:
 			return BySerial{}, fmt.Errorf("find serial %q: %w", serial, err)
-		case !there || last.Running || last.Released(): // past its retention, or listed by itself
+		case !there || last.Released(): // past its retention, or given up
+		case other == movedFrom && last.Moves():
 		case last.Status.Serial != "" && stored(serial) != last.Status.Serial: // replaced since
+		case last.Running && last.Absent() && last.Status.Serial != "": // it is being forgotten, or was moved
+		case last.Running: // again, and its host has not seen the device yet
+			found.Other = other
+			return found, nil
 		default:
 			found.Ended = last
 			return found, nil

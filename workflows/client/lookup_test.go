@@ -58,7 +58,7 @@ func TestManyEnrollmentsAtOnceNeedFewListings(t *testing.T) {
 		began := time.Now()
 		for i := range devices {
 			done.Go(func() {
-				found, err := c.FindBySerial(t.Context(), fmt.Sprint("S", i), fmt.Sprint("d", i))
+				found, err := c.FindBySerial(t.Context(), fmt.Sprint("S", i), fmt.Sprint("d", i), "")
 				require.NoError(t, err)
 				require.Equal(t, BySerial{Other: fmt.Sprint("other", i)}, found)
 				_, err = c.FindPreviousRun(t.Context(), fmt.Sprint("d", i))
@@ -84,12 +84,12 @@ func TestALookupThatIsGivenUpEndsNoOther(t *testing.T) {
 		impatient, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() {
-			_, err := c.FindBySerial(impatient, "S1", "d1")
+			_, err := c.FindBySerial(impatient, "S1", "d1", "")
 			require.ErrorIs(t, err, context.Canceled)
 		})
 		synctest.Wait()
 		done.Go(func() {
-			found, err := c.FindBySerial(t.Context(), "S1", "d2")
+			found, err := c.FindBySerial(t.Context(), "S1", "d2", "")
 			require.NoError(t, err)
 			require.Equal(t, "other", found.Other)
 		})

@@ -137,19 +137,28 @@ func TestReplacingHardwareIsAskedForAndRecorded(t *testing.T) {
 	w.reach(device.Available)
 }
 
-// What a moved device still has under its former name is its own.
+// What a moved device still has under its former name is its own, until another device has that name.
 //
 // D10, F35
 func TestAMovedDeviceIsNotHeldByItsFormerName(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	ok[contract.Result](w.enroll(false))
-	ok[contract.Result](w.move("d2"))
-	moved := newDeviceEnvOf(t, standardPolicy(), w.children[0].in)
-	moved.updatesSent, moved.host = w.updatesSent, w.host
-	moved.recordedElsewhere(func(r *inventory.HardwareRecord) {
-		recordedTenant(r)
-		r.UUID, r.Name = contract.DeviceUUID("d1"), "d1"
-	})
-	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
-	moved.reach(device.Available)
+	for state, own := range map[device.State]bool{device.Error: true, device.Retired: true, device.Allocated: false} {
+		w := newDeviceEnv(t, standardPolicy())
+		ok[contract.Result](w.enroll(false))
+		ok[contract.Result](w.move("d2"))
+		moved := newDeviceEnvOf(t, standardPolicy(), w.children[0].in)
+		moved.updatesSent, moved.host = w.updatesSent, w.host
+		moved.others = map[string]device.State{"device/d1": state}
+		moved.recordedElsewhere(func(r *inventory.HardwareRecord) {
+			recordedTenant(r)
+			r.UUID, r.Name = contract.DeviceUUID("d1"), "d1"
+		})
+		ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
+		if own {
+			moved.reach(device.Available)
+			continue
+		}
+		moved.reach(device.Error)
+		require.Equal(t, string(device.CodeDuplicateSerial), moved.view().Fault)
+		moved.requireUntouched("enrolled")
+	}
 }

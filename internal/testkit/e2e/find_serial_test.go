@@ -38,12 +38,12 @@ func TestFindBySerial(t *testing.T) {
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
 		Await(t, 20*time.Second, fmt.Sprintf("the device with serial %q to be found", serial), func() (bool, string) {
-			found, err := s.Workflows().FindBySerial(t.Context(), serial, "another")
+			found, err := s.Workflows().FindBySerial(t.Context(), serial, "another", "")
 			require.NoError(t, err)
 			require.False(t, found.Listed)
 			return found.Other == name, "found " + found.Other
 		})
-		found, err := s.Workflows().FindBySerial(t.Context(), serial, name)
+		found, err := s.Workflows().FindBySerial(t.Context(), serial, name, "")
 		require.NoError(t, err)
 		require.Equal(t, client.BySerial{Listed: true}, found, "no other device has serial %q", serial)
 	}

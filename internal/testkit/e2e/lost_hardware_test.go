@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +106,21 @@ func TestALostTenantsDiskUnderAnotherName(t *testing.T) {
 	s.AwaitState(t, "x", 20*time.Second, device.Available)
 	stamped, _, _ := d.Count(t, 3)
 	require.Zero(t, stamped)
+
+	// It is moved, another disk has its name, and comes into its slot: that is bob's.
+	slot := filepath.Join(s.Files, "slot.img")
+	s.Must(t, "manage", "x")
+	require.NoError(t, os.Rename(d.Path, slot))
+	s.Must(t, "move", "x", "y", "--set", "path="+slot)
+	bobs := s.Device(t, "block", "x", 2*MiB, 0)
+	s.Enroll(t, bobs, "--provide")
+	s.AwaitReturned(t, bobs, 20*time.Second)
+	s.Bind(t, "x", "bob")
+	bobs.Stamp(t, 4)
+	require.NoError(t, errors.Join(os.Remove(slot), os.Rename(bobs.Path, slot)))
+	bobs.Path = slot
+	require.Contains(t, s.Refused(t, device.CodeDuplicateSerial, "replace", "y", "--provide").Stderr, "move x y")
+	s.RequireUntouched(t, bobs, 4, time.Second)
 }
 
 // Neither the host nor the inventory has a record: the serial of the workflow that ended is found
@@ -121,7 +138,7 @@ func TestTheHardwareOfAnEndedWorkflowIsFound(t *testing.T) {
 	Await(t, 20*time.Second, "the ended workflow to be listed", func() (bool, string) {
 		last, _, err := s.Workflows().LastRun(t.Context(), "d1")
 		require.NoError(t, err)
-		found, err := s.Workflows().FindBySerial(t.Context(), last.Status.Serial, "x")
+		found, err := s.Workflows().FindBySerial(t.Context(), last.Status.Serial, "x", "")
 		require.NoError(t, err)
 		return found.Ended.Name == "d1", ""
 	})
@@ -173,6 +190,17 @@ func TestLostWorkflowsOverPlacement(t *testing.T) {
 		r := c.Refused(t, device.CodeDuplicateSerial, enrollOther("x-"+d.Name, other, d.Path)...)
 		require.Contains(t, r.Stderr, d.Name)
 	}
+	// It is imported again while its host is away, so that only the workflow before tells its serial.
+	_, address, _ := strings.Cut(stays.Name, "_")
+	again := contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
+		Name: stays.Name, Host: c.Host, Address: address, Driver: "block", Type: "DISK",
+		Settings: map[string]string{"path": stays.Path}, Owner: device.OwnerNova, OneTimeUse: true,
+	}}
+	_, err := c.Workflows().Do(t.Context(), stays.Name, contract.VerbEnroll, again)
+	require.NoError(t, err)
+	c.AwaitState(t, stays.Name, 30*time.Second, device.Allocated)
+	c.Refused(t, device.CodeDuplicateSerial, enrollOther("x-"+stays.Name, other, stays.Path)...)
+
 	c.Destroy(t, leaver)
 	for _, left := range [][]string{
 		{"unbind", own.Name, "--instance", Instance("alice")},

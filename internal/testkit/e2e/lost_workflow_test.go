@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
@@ -73,9 +74,10 @@ func TestTerminatedAndPastRetention(t *testing.T) {
 }
 
 // A device is retired and forgotten while its host is away, and its run is past the retention
-// when the host comes back: the host forgets it, and does not bring it back.
+// when the host comes back: the host forgets it, and does not bring it back. Nor does it take another
+// host's device, which has the name of one that was forgotten too, for its own.
 //
-// F25
+// F25, F35
 func TestForgottenWhileTheHostWasAway(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -84,11 +86,22 @@ func TestForgottenWhileTheHostWasAway(t *testing.T) {
 	d := s.Device(t, "fake", "d1", 2*MiB, 0)
 	s.Enroll(t, d, "--provide")
 	s.AwaitReturned(t, d, 20*time.Second)
+	s.Enroll(t, s.Device(t, "block", "d2", 2*MiB, 0), "--provide")
+	s.AwaitState(t, "d2", 20*time.Second, device.Available)
+	s.Bind(t, "d2", "bob")
+	s.Unbind(t, "d2", "bob")
+	s.AwaitState(t, "d2", 20*time.Second, device.Available)
 	w.Kill(t)
 	d.Stamp(t, 3)
-	s.Must(t, "retire", "d1", "--reason", "taken out")
-	s.Must(t, "forget", "d1")
+	each(t, []string{"d1", "d2"}, func(_ int, name string) {
+		s.Must(t, "retire", name, "--reason", "taken out")
+		s.Must(t, "forget", name)
+	})
 	erase(t, s, "d1")
+	elsewhere := site.NewHost()
+	s.newHost(t, elsewhere)
+	s.Must(t, enrollOther("d2", elsewhere, s.Device(t, "block", "another", 2*MiB, 0).Path)...)
+	another := s.AwaitState(t, "d2", 20*time.Second, device.Available)
 	w.Start(t)
 	Await(t, 20*time.Second, "the host to acknowledge", func() (bool, string) {
 		names, err := s.Workflows().Forgotten(t.Context(), s.Host)
@@ -99,6 +112,8 @@ func TestForgottenWhileTheHostWasAway(t *testing.T) {
 		return err == nil && !found, ""
 	})
 	d.RequireStamps(t, 3)
+	now := s.Show(t, "d2")
+	require.Equal(t, []any{another.Serial, another.StateSince, 1}, []any{now.Serial, now.StateSince, len(now.Cleans)})
 }
 
 // emptyDir removes all files of a folder.
