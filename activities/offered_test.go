@@ -233,8 +233,10 @@ func TestEventsReachTheirDevices(t *testing.T) {
 	}{
 		"a PCI function": {uevent.Event{Action: "remove", Subsystem: "pci", Path: pciSlot}, []string{"nvme 0s"}},
 		"its controller": {uevent.Event{Action: "add", Subsystem: "nvme", Path: pciSlot + "/nvme/nvme7"}, []string{"nvme 0s"}},
-		"a namespace below a subsystem": {uevent.Event{Action: "add", Subsystem: "block", Path: "/devices/virtual/nvme-subsystem/nvme-subsys7/nvme7n1",
-			Controllers: []string{"../../../.." + strings.TrimPrefix(pciSlot, "/devices") + "/nvme/nvme7"}}, []string{"nvme 0s"}},
+		"a namespace below a subsystem": {uevent.Event{Action: "add", Subsystem: "block",
+			Path:        "/devices/virtual/nvme-subsystem/nvme-subsys7/nvme7n1",
+			Controllers: []string{"../../../.." + strings.TrimPrefix(pciSlot, "/devices") + "/nvme/nvme7"},
+		}, []string{"nvme 0s"}},
 		"its namespace":        {uevent.Event{Action: "change", Subsystem: "block", Path: pciSlot + "/nvme/nvme7/nvme7n1"}, []string{"nvme 0s"}},
 		"a disk":               {uevent.Event{Action: "change", Subsystem: "block", Path: "/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sdb"}, []string{"disk 0s"}},
 		"a partition":          {uevent.Event{Action: "add", Subsystem: "block", Path: "/devices/virtual/block/sdb/sdb1"}, []string{"disk 0s"}},

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Kernels before 6.16 show the names of registered files, later ones their paths. A ring that works shows none.
+// Older kernels show the names of registered files, newer ones their paths. A ring that works shows none.
 //
 // F40
 func TestRegisteredFilesOfEachKernel(t *testing.T) {
@@ -16,9 +16,9 @@ func TestRegisteredFilesOfEachKernel(t *testing.T) {
 		shown bool
 	}{
 		"": {},
-		"pos:\t0\nSqMask:\t0x3\nUserFiles:\t0\n" + end:                                       {nil, true},
-		"UserFiles:\t3\n    0: <none>\n    1: loop7\n    2: [eventfd]\n" + end:               {[]string{"/dev/loop7"}, true},
-		"UserFiles:\t2\n    0: /mnt/a: b (deleted)\n    1: socket:[7]\n" + end + "NAPI:\t\n": {[]string{"/mnt/a: b (deleted)"}, true},
+		"pos:\t0\nSqMask:\t0x3\nUserFiles:\t0\n" + end:                         {nil, true},
+		"UserFiles:\t3\n    0: <none>\n    1: loop7\n    2: [eventfd]\n" + end: {[]string{"/dev/loop7"}, true},
+		"UserFiles:\t2\n    0: /mnt/a: b (deleted)\n    1: socket:[7]\n" + end: {[]string{"/mnt/a: b (deleted)"}, true},
 		"UserFiles:\t2\n" + end:                  {nil, false},
 		"UserFiles:\t2\n" + end + "NAPI:\tdis\n": {nil, true},
 	} {

@@ -326,7 +326,7 @@ func (s Search) registered(dir, fd string) (bool, error) {
 }
 
 // registeredFiles reads the files of an io_uring from its fdinfo: the paths of those that have one, or what may be
-// its node where the kernel has names alone (before 6.16). shown: the kernel lists none while the ring works.
+// its node where the kernel has names alone (6.1). shown: the kernel lists none while the ring works.
 func registeredFiles(fdinfo string) (paths []string, shown bool) {
 	_, after, shown := strings.Cut(fdinfo, "UserFiles:\t")
 	count, list, _ := strings.Cut(after, "\n")
