@@ -26,9 +26,9 @@ type Offered struct {
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
 	Log     *slog.Logger
-	// AtWork says that what a step of this worker does may be reported as a change of the device. A
-	// step compares the device itself at its end.
-	AtWork func(name string) bool
+	// AtWork says that what a step of this worker does, or has just done, is reported as a change of the
+	// device; requested: by a program. A step compares the device itself at its end.
+	AtWork func(name string, requested bool) bool
 	// Events are the kernel's; nil: none can be received.
 	Events Events
 
@@ -141,7 +141,7 @@ func (o *Offered) concerned(events []uevent.Event) []string {
 	var names []string
 	for _, r := range records {
 		about := func(e uevent.Event) bool {
-			own := e.Action == "change" && o.AtWork != nil && o.AtWork(r.Name)
+			own := e.Action == "change" && o.AtWork != nil && o.AtWork(r.Name, e.Requested)
 			return concerns(e, r) && !own
 		}
 		if !r.Forgotten && slices.ContainsFunc(events, about) {
@@ -155,7 +155,7 @@ func concerns(e uevent.Event, r host.Record) bool {
 	if e.Path == "" { // lost
 		return true
 	}
-	for part := range strings.SplitSeq(e.Path, "/") {
+	for part := range strings.SplitSeq(strings.Join(append(e.Controllers, e.Path), "/"), "/") {
 		if part != "" && (part == r.Address || "/dev/"+strings.ReplaceAll(part, "!", "/") == r.Identity.Path) {
 			return true
 		}

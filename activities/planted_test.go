@@ -43,7 +43,7 @@ func TestPlantedDataIsInTheJournal(t *testing.T) {
 			s := newTestHost(t)
 			s.hardware.Drivers["nvme"] = nvme.New(nvme.Host{
 				Allow: func(pci.Device) error { return nil }, Tool: emulated.Tool(), Run: emulated.Run,
-				Kernel: block.Kernel{Proc: "/proc", Sys: emulated.Sys, Dev: emulated.Dev},
+				Kernel: block.Kernel{Proc: nvmesim.QuietProc(t), Sys: emulated.Sys, Dev: emulated.Dev},
 			})
 			in := s.input("sanitize")
 			in.Operation, in.Enrollment.Driver, in.Enrollment.Address = device.CryptoErase, "nvme", emulated.State(0).Address
@@ -105,7 +105,7 @@ func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: 
 	s := newTestHost(t)
 	s.hardware.Drivers["nvme"] = nvme.New(nvme.Host{
 		Allow: func(pci.Device) error { return nil }, Tool: emulated.Tool(), Run: emulated.Run,
-		Kernel: block.Kernel{Proc: "/proc", Sys: emulated.Sys, Dev: emulated.Dev},
+		Kernel: block.Kernel{Proc: nvmesim.QuietProc(t), Sys: emulated.Sys, Dev: emulated.Dev},
 	})
 	content := nvmesim.Image("2.0.0", 8<<10)
 	sum := sha256.Sum256(content)

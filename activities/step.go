@@ -47,15 +47,15 @@ const confirmTimeout = 10 * time.Second
 // retryNowDelay replaces the retry policy's interval where a longer one has no use.
 const retryNowDelay = 20 * time.Millisecond
 
-// eventsAfter is how long a step's own changes may still be reported after it has closed the
-// device: udev reports a disk as changed when somebody who could write closes it.
+// eventsAfter is how long udev may take to report a disk as changed because a step that could write has closed it.
 const eventsAfter = time.Second
 
-// AtWork says that the kernel may report what a step does, or has just done, to the device.
-func (h *Hardware) AtWork(name string) bool {
+// AtWork says that a step causes such an event of the device: what the kernel reports while the step has it open, and
+// what a program requests after that.
+func (h *Hardware) AtWork(name string, requested bool) bool {
 	until, worked := h.opened.Load(name)
 	end, _ := until.(time.Time)
-	return worked && (end.IsZero() || time.Now().Before(end))
+	return worked && (end.IsZero() || requested && time.Now().Before(end))
 }
 
 // Step gives the activity of one step. It holds the device's fence as long as anything

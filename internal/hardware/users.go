@@ -2,6 +2,9 @@ package hardware
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,49 +44,32 @@ type Search struct {
 	Writers bool
 	// Is recognizes the target.
 	Is func(*unix.Statx_t) bool
+	// Commands recognizes a node that sends commands to the target, or is nil. It counts however it was
+	// opened, because the kernel asks for the privilege alone; but where ours is true, not with this
+	// process and its children.
+	Commands func(*unix.Statx_t) (is, ours bool)
 }
+
+// rounds is how often processes are looked at that change meanwhile.
+const rounds = 20
 
 // First gives the user with the lowest number, or nil. unseen is what it could not look into, or "": a descriptor
 // that is under way in a socket's message is nobody's, and not found either.
 func (s Search) First() (found *User, unseen string, err error) {
-	entries, err := os.ReadDir(s.Proc)
-	if err != nil {
-		return nil, "", err
+	p := progress{done: map[int]bool{}}
+	if s.NotSelf {
+		p.done[os.Getpid()] = true
 	}
-	var (
-		mu     sync.Mutex // of found and closed
-		closed int
-		first  bool
-		looks  errgroup.Group
-	)
-	looks.SetLimit(runtime.GOMAXPROCS(0)) // most of it is the kernel's work
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
+	for again := rounds; again > 0; again-- {
+		if err := s.round(&p); err != nil {
+			return nil, "", err
 		}
-		if first = first || pid == 1; s.NotSelf && pid == os.Getpid() {
-			continue
+		if p.found != nil || !p.changed {
+			break
 		}
-		looks.Go(func() error {
-			how, err := s.process(pid)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case errors.Is(err, fs.ErrPermission):
-				closed++
-				return nil
-			case err == nil && how != "" && (found == nil || pid < found.PID):
-				found = &User{PID: pid, How: how}
-			}
-			return err
-		})
 	}
-	if err := looks.Wait(); err != nil {
-		return nil, "", err
-	}
-	if found == nil {
-		return nil, s.unseen(closed, first), nil
+	if found = p.found; found == nil {
+		return nil, s.unseen(p.closed, p.first), nil
 	}
 	name, err := os.ReadFile(filepath.Join(s.Proc, strconv.Itoa(found.PID), "comm"))
 	if err != nil && !notReadable(err) {
@@ -91,6 +77,67 @@ func (s Search) First() (found *User, unseen string, err error) {
 	}
 	found.Name = strings.TrimSpace(string(name))
 	return found, "", nil
+}
+
+// progress is what the rounds of a search have seen.
+type progress struct {
+	mu    sync.Mutex // of done, found, closed and changed
+	done  map[int]bool
+	found *User
+	// closed is how many processes cannot be looked into. first: process 1 is shown.
+	closed int
+	first  bool
+	// changed: in this round a process ended, or closed a descriptor, while it was looked at. What it had may be
+	// another descriptor's by then, or that of a child that was not listed yet.
+	changed bool
+}
+
+// round looks at each process that is not done.
+func (s Search) round(p *progress) error {
+	entries, err := os.ReadDir(s.Proc)
+	if err != nil {
+		return err
+	}
+	var looks errgroup.Group
+	looks.SetLimit(runtime.GOMAXPROCS(0)) // most of it is the kernel's work
+	p.changed = false
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		p.first = p.first || pid == 1
+		looks.Go(func() error { return s.look(pid, p) })
+	}
+	return looks.Wait()
+}
+
+// look looks at a process, unless that is done.
+func (s Search) look(pid int, p *progress) error {
+	p.mu.Lock()
+	done := p.done[pid]
+	p.mu.Unlock()
+	if done {
+		return nil
+	}
+	how, err := s.process(pid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case how != "":
+		if p.found == nil || pid < p.found.PID {
+			p.found = &User{PID: pid, How: how}
+		}
+	case ended(err):
+		p.changed = true
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		p.closed++
+	case err != nil:
+		return err
+	}
+	p.done[pid] = true
+	return nil
 }
 
 // firstNamespace is the kernel's constant number of the process namespace that sees all others.
@@ -118,35 +165,38 @@ func Unseen(proc string) (string, error) {
 	return unseen, err
 }
 
-// process says how a process has the target, or "". A process that ends meanwhile has nothing.
+// process says how a process has the target, or "". The error of one that has ended, or has closed a descriptor
+// meanwhile, is that it does not exist.
 func (s Search) process(pid int) (how string, err error) {
-	dir := filepath.Join(s.Proc, strconv.Itoa(pid))
-	for _, at := range threads(dir, pid) {
-		for _, look := range []func() (string, error){
-			func() (string, error) { return s.descriptors(at, pid) },
-			func() (string, error) { return s.maps(at, dir) },
-		} {
-			how, failed := look()
-			switch {
-			case how != "":
-				return how, nil
-			case failed != nil && !ended(failed):
-				err = failed
+	for _, dir := range s.threads(pid) {
+		how, failed := s.descriptors(dir, pid)
+		if how == "" {
+			var unread error
+			if how, unread = s.maps(dir); unread != nil && !ended(unread) {
+				failed = unread // that the memory ended says nothing: a kernel thread has none
 			}
+		}
+		switch {
+		case how != "":
+			return how, nil
+		case err == nil || ended(err) && failed != nil:
+			err = failed
 		}
 	}
 	return "", err
 }
 
 // threads lists the directories of a process in procfs: its own, which is that of its first thread,
-// and that of each thread with other descriptors. Those of a first thread that has ended are gone.
-func threads(dir string, pid int) []string {
+// and that of each thread with other descriptors. Those of a first thread that has ended are gone. procfs
+// has a whole directory for each thread, with map_files and root, although it does not list it.
+func (s Search) threads(pid int) []string {
+	dir := filepath.Join(s.Proc, strconv.Itoa(pid))
 	all := []string{dir}
 	tasks, _ := os.ReadDir(filepath.Join(dir, "task")) // ended, or closed, as dir is then
 	for _, task := range tasks {
 		tid, err := strconv.Atoi(task.Name())
 		if err == nil && tid != pid && !(same(pid, tid, kcmpFiles) && same(pid, tid, kcmpVM)) {
-			all = append(all, filepath.Join(dir, "task", task.Name()))
+			all = append(all, filepath.Join(s.Proc, task.Name()))
 		}
 	}
 	return all
@@ -167,6 +217,7 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 	if err != nil {
 		return "", err
 	}
+	var unknown error
 	for _, each := range fds {
 		if pid == os.Getpid() && each.Name() == strconv.Itoa(s.Ours) {
 			continue
@@ -179,23 +230,62 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 			}
 		}
 		switch {
-		case err != nil: // closed meanwhile, or on a file system that does not answer, which is no disk
-		case stat.Mode&unix.S_IFMT == 0 && s.registered(dir, each.Name()):
-			return "registered with an io_uring", nil
-		case !s.Is(&stat):
-		case !s.Writers:
-			return "held open", nil
-		default:
-			writes, err := mayWrite(filepath.Join(dir, "fdinfo", each.Name()))
-			if err != nil {
-				return "", err
+		case ended(err):
+			unknown = cmp.Or(unknown, err)
+		case err != nil: // on a file system that does not answer, which is no disk
+		case stat.Mode&unix.S_IFMT == 0:
+			registered, err := s.registered(dir, each.Name())
+			if registered {
+				return "registered with an io_uring", nil
 			}
-			if writes {
+			unknown = cmp.Or(err, unknown)
+		default:
+			has, err := s.has(filepath.Join(dir, "fdinfo", each.Name()), &stat, pid)
+			switch {
+			case ended(err):
+				unknown = cmp.Or(unknown, err)
+			case err != nil:
+				return "", err
+			case has:
 				return "held open", nil
 			}
 		}
 	}
-	return "", nil
+	return "", unknown
+}
+
+// has says that an open descriptor is one of the target that counts.
+func (s Search) has(fdinfo string, stat *unix.Statx_t, pid int) (bool, error) {
+	commands, ours := false, false
+	if s.Commands != nil {
+		commands, ours = s.Commands(stat)
+	}
+	switch {
+	case commands && !(ours && s.isOurs(pid)):
+		flags, err := openFlags(fdinfo)
+		return flags&unix.O_PATH == 0, err
+	case !s.Is(stat):
+		return false, nil
+	case !s.Writers:
+		return true, nil
+	}
+	flags, err := openFlags(fdinfo)
+	return flags&unix.O_ACCMODE != unix.O_RDONLY && flags&unix.O_PATH == 0, err
+}
+
+// isOurs says that a process is this one, or has this one among its parents.
+func (s Search) isOurs(pid int) bool {
+	for pid > 1 && pid != os.Getpid() {
+		text, err := os.ReadFile(filepath.Join(s.Proc, strconv.Itoa(pid), "stat"))
+		_, fields, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+		if err != nil {
+			return false
+		}
+		if _, err := fmt.Sscanf(fields, "%1s %d", new(string), &pid); err != nil {
+			return false
+		}
+	}
+	return pid == os.Getpid()
 }
 
 // statx follows the link. DONT_SYNC never asks another machine: a dead NFS server must not hang a
@@ -205,45 +295,72 @@ func statx(path string) (stat unix.Statx_t, err error) {
 	return stat, err
 }
 
-// registered: the descriptor is that of an io_uring, and the target is among its registered files,
-// of which the kernel shows the paths alone.
-func (s Search) registered(dir, fd string) bool {
+// registered: the descriptor is that of an io_uring, and the target is among its registered files, of which the
+// kernel shows paths, or names. The error of a file that these do not lead to is that it may not be looked into.
+func (s Search) registered(dir, fd string) (bool, error) {
 	if link, err := os.Readlink(filepath.Join(dir, "fd", fd)); err != nil || link != "anon_inode:[io_uring]" {
-		return false
+		return false, nil
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
-	_, files, found := strings.Cut(string(text), "UserFiles:")
-	if err != nil || !found {
-		return false
+	var files []string
+	err := RetryInterrupted(context.Background(), lockTimeout, func() error {
+		text, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
+		var shown bool
+		if files, shown = registeredFiles(string(text)); err == nil && !shown {
+			err = unix.EAGAIN
+		}
+		return err
+	})
+	if errors.Is(err, unix.EAGAIN) {
+		err = fs.ErrPermission
 	}
-	for line := range strings.Lines(files) {
-		if _, path, found := strings.Cut(line, ": /"); found && s.named(dir, "/"+strings.TrimSpace(path)) {
-			return true
+	for _, path := range files {
+		is, known := s.named(dir, path)
+		if is {
+			return true, nil
+		}
+		if !known {
+			err = fs.ErrPermission
 		}
 	}
-	return false
+	return false, err
 }
 
-// named: the path is that of the target, as this worker or the process sees it.
-func (s Search) named(dir, path string) bool {
+// registeredFiles reads the files of an io_uring from its fdinfo: the paths of those that have one, or what may be
+// its node where the kernel has names alone (6.1). shown: the kernel lists none while the ring works.
+func registeredFiles(fdinfo string) (paths []string, shown bool) {
+	_, after, shown := strings.Cut(fdinfo, "UserFiles:\t")
+	count, list, _ := strings.Cut(after, "\n")
+	list, end, _ := strings.Cut(list, "UserBufs:")
+	for line := range strings.Lines(list) {
+		switch _, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); {
+		case strings.HasPrefix(name, "/"):
+			paths = append(paths, name)
+		case name != "" && name != "<none>" && !strings.HasSuffix(name, "]"): // which ends "socket:[7]"
+			paths = append(paths, filepath.Join("/dev", name))
+		}
+	}
+	return paths, shown && (count == "0" || list != "" || strings.Contains(end, "NAPI:")) // which leaves out empty places
+}
+
+// named: the path is that of the target, as this worker or the process sees it. known: it is that of something.
+func (s Search) named(dir, path string) (is, known bool) {
 	for _, root := range []string{filepath.Join(dir, "root"), "/"} {
-		if stat, err := statx(filepath.Join(root, path)); err == nil && s.Is(&stat) {
-			return true
-		}
+		stat, err := statx(filepath.Join(root, path))
+		is, known = is || err == nil && s.Is(&stat), known || err == nil
 	}
-	return false
+	return is, known
 }
 
-// maps says how a mapping of a thread's memory has the target; files is where its process has
-// map_files. The maps of a process that hangs while it changes them are closed to this worker.
-func (s Search) maps(dir, files string) (how string, err error) {
+// maps says how a mapping of a thread's memory has the target. The maps of a process that hangs while it changes
+// them are closed to this worker.
+func (s Search) maps(dir string) (how string, err error) {
 	type answer struct {
 		mapped bool
 		err    error
 	}
 	looked := make(chan answer, 1)
 	go func() {
-		mapped, err := s.readMaps(filepath.Join(dir, "maps"), files)
+		mapped, err := s.readMaps(dir)
 		looked <- answer{mapped, err}
 	}()
 	select {
@@ -274,8 +391,8 @@ func (s Search) followed(dir, at string) (counts, ok bool) {
 }
 
 // readMaps reads the maps as text.
-func (s Search) readMaps(name, files string) (mapped bool, err error) {
-	file, err := os.Open(name)
+func (s Search) readMaps(dir string) (mapped bool, err error) {
+	file, err := os.Open(filepath.Join(dir, "maps"))
 	if err != nil {
 		return false, err
 	}
@@ -293,9 +410,9 @@ func (s Search) readMaps(name, files string) (mapped bool, err error) {
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
-		mapped, ok := s.followed(files, strings.TrimLeft(from, "0")+"-"+strings.TrimLeft(to, "0"))
+		mapped, ok := s.followed(dir, strings.TrimLeft(from, "0")+"-"+strings.TrimLeft(to, "0"))
 		if !ok {
-			mapped = s.described(files, fields)
+			mapped = s.described(dir, fields)
 		}
 		if mapped {
 			return true, nil
@@ -311,7 +428,11 @@ func (s Search) described(dir string, fields []string) bool {
 	if _, err := fmt.Sscanf(fields[3]+" "+fields[4], "%x:%x %d", &stat.Dev_major, &stat.Dev_minor, &stat.Ino); err != nil {
 		return false // not a line of maps
 	}
-	return s.Is(&stat) || len(fields) > 5 && s.named(dir, strings.Join(fields[5:], " "))
+	if s.Is(&stat) || len(fields) < 6 {
+		return s.Is(&stat)
+	}
+	is, _ := s.named(dir, strings.Join(fields[5:], " "))
+	return is
 }
 
 // DescribeUser says who has the target of an open descriptor, or a path, besides that
@@ -337,20 +458,16 @@ func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(
 // notReadable: it ended, or belongs to another user and cannot be inspected.
 func notReadable(err error) bool { return ended(err) || errors.Is(err, fs.ErrPermission) }
 
-// mayWrite: fdinfo says that the descriptor was opened for writing.
-func mayWrite(name string) (bool, error) {
-	text, err := os.ReadFile(name)
-	if notReadable(err) {
-		return false, nil
-	}
+// openFlags reads how a descriptor was opened.
+func openFlags(fdinfo string) (flags uint64, err error) {
+	text, err := os.ReadFile(fdinfo)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, "flags:"); ok {
-			flags, err := strconv.ParseUint(strings.TrimSpace(value), 8, 64)
-			return flags&unix.O_ACCMODE != unix.O_RDONLY && flags&unix.O_PATH == 0, err
+			return strconv.ParseUint(strings.TrimSpace(value), 8, 64)
 		}
 	}
-	return false, fmt.Errorf("%s has no line with flags", name)
+	return 0, fmt.Errorf("%s has no line with flags", fdinfo)
 }

@@ -2,6 +2,7 @@ package hardware_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/hardware"
+	"burnish/internal/testkit/loops"
 )
 
 // holderMode has this test program hold the file of its first argument, in a process of its own.
@@ -39,7 +41,7 @@ func init() {
 		os.Exit(0)
 	}
 	fmt.Println(err)
-	if mode == "open in the thread that is left" {
+	if strings.Contains(mode, "in the thread that is left") {
 		_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
 	}
 	_, _ = os.Stdin.Read(make([]byte, 1))
@@ -56,6 +58,15 @@ func hold(mode, path string) error {
 		unseen, err := hardware.Unseen("/proc")
 		fmt.Println(unseen)
 		return err
+	}
+	if strings.HasSuffix(mode, "node that is gone") {
+		var stat unix.Stat_t
+		own := fmt.Sprintf("/dev/burnish-test-%d", os.Getpid())
+		if err := errors.Join(unix.Stat(path, &stat), unix.Mknod(own, unix.S_IFBLK|0o600, int(stat.Rdev))); err != nil {
+			return err
+		}
+		path = own
+		defer os.Remove(own)
 	}
 	flags, protection, how := unix.O_RDWR, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED
 	switch mode {
@@ -74,7 +85,16 @@ func hold(mode, path string) error {
 	if err != nil || strings.HasPrefix(mode, "open") {
 		return err
 	}
-	if mode == "registered" {
+	if mode == "passed on" {
+		fmt.Println(nil) // which the first is asked for
+		next := exec.Command(os.Args[0], "/proc/self/fd/3")
+		next.ExtraFiles = []*os.File{os.NewFile(uintptr(fd), path)}
+		if err := next.Start(); err != nil {
+			return err
+		}
+		os.Exit(0)
+	}
+	if strings.HasPrefix(mode, "registered") {
 		var parameters [120]byte
 		ring, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&parameters)), 0)
 		if errno != 0 {
@@ -167,6 +187,73 @@ func TestEveryWayToHoldIsFound(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that is gone has no path by which a mapping of it, or a file that is registered with an io_uring,
+// could be found: the one is found by its link, of the other the search says that it does not see all.
+//
+// F40
+func TestANodeThatIsGone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it makes a node")
+	}
+	image := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
+	loop, err := loops.Attach(image)
+	if err != nil {
+		t.Skipf("no loop device: %v", err)
+	}
+	defer func() { require.NoError(t, loops.Detach(loop)) }()
+	var want unix.Stat_t
+	require.NoError(t, unix.Stat(loop, &want))
+	is := func(stat *unix.Statx_t) bool {
+		return stat.Mode&unix.S_IFMT == unix.S_IFBLK && unix.Mkdev(stat.Rdev_major, stat.Rdev_minor) == want.Rdev
+	}
+	for mode, how := range map[string]string{
+		"open by a node that is gone":                              "held open",
+		"mapped by a node that is gone":                            "mapped",
+		"mapped in the thread that is left by a node that is gone": "mapped",
+		"registered by a node that is gone":                        "",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			before, err := hardware.Unseen("/proc")
+			require.NoError(t, err)
+			line, pid := holder(t, mode, loop, nil)
+			if how == "" && line == unix.EPERM.Error() {
+				t.Skip("this kernel allows no io_uring")
+			}
+			require.Equal(t, "<nil>", line)
+			found, unseen, err := hardware.Search{Proc: "/proc", Ours: -1, Writers: true, Is: is}.First()
+			require.NoError(t, err)
+			if how == "" {
+				require.Nil(t, found)
+				require.NotContains(t, []string{"", before}, unseen)
+				return
+			}
+			require.NotNil(t, found)
+			require.Equal(t, [2]any{pid, how}, [2]any{found.PID, found.How})
+		})
+	}
+}
+
+// What a process has when it ends, its child has, which was not listed when the search began.
+//
+// F40
+func TestWhatIsPassedOnIsFound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(path, make([]byte, 4096), 0o600))
+	line, group := holder(t, "passed on", path, &syscall.SysProcAttr{Setpgid: true})
+	defer func() { require.NoError(t, unix.Kill(-group, unix.SIGKILL)) }()
+	require.Equal(t, "<nil>", line)
+	times := 0
+	for range 20 {
+		found, _, err := hardware.Search{Proc: "/proc", Ours: -1, Writers: true, Is: ofFile(t, path)}.First()
+		require.NoError(t, err)
+		if found != nil {
+			times++
+		}
+	}
+	require.Greater(t, times, 15)
 }
 
 // A worker that may not follow the links of map_files has the maps' lines, which name a device's node

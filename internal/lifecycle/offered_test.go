@@ -76,6 +76,7 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 		"right after its return":      {func(*scene) {}, 0},
 		"a while later":               {func(s *scene) { s.pass(10 * time.Second) }, 1},
 		"after an event":              {func(s *scene) { s.decide(changed) }, 2}, // its own, and that of the event
+		"after its host started":      {func(s *scene) { s.hostStarts() }, 2},    // which has heard no event
 		"after an event and its look": {func(s *scene) { s.decide(changed); s.rest() }, 0},
 		"right after its own claim":   {func(s *scene) { s.pass(time.Minute); s.ok(contract.VerbClaim, s.claims()) }, 0},
 		"its claim":                   {func(s *scene) { s.pass(time.Minute) }, 1},

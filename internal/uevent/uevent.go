@@ -5,6 +5,7 @@ package uevent
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -16,6 +17,10 @@ type Event struct {
 	Action    string // add, remove, change …
 	Subsystem string
 	Path      string // in sysfs, from /devices on
+	// Controllers are those of an NVMe disk that the kernel shows below a subsystem, by their paths.
+	Controllers []string
+	// Requested: a program asked for the event; udev does when somebody who could write closes a disk.
+	Requested bool
 }
 
 // ErrLost says that events came faster than they were read, and that some are lost.
@@ -83,6 +88,7 @@ func (s *Socket) Read() (Event, error) {
 			continue
 		}
 		if e, ok := parse(s.buf[:n]); ok {
+			e.Controllers = controllers(sysfs, e.Path)
 			return e, nil
 		}
 	}
@@ -99,6 +105,26 @@ func parse(message []byte) (e Event, ok bool) {
 		if value, found := strings.CutPrefix(field, "SUBSYSTEM="); found {
 			e.Subsystem = value
 		}
+		e.Requested = e.Requested || strings.HasPrefix(field, "SYNTH_UUID=")
 	}
 	return e, ok && strings.HasPrefix(e.Path, "/")
+}
+
+const sysfs = "/sys"
+
+// controllers are the paths of the controllers in whose subsystem a path is.
+func controllers(sysfs, path string) (all []string) {
+	above, below, found := strings.Cut(path, "/nvme-subsystem/")
+	if !found {
+		return nil
+	}
+	subsystem, _, _ := strings.Cut(below, "/")
+	links, _ := filepath.Glob(filepath.Join(sysfs, above, "nvme-subsystem", subsystem, "nvme*")) // the pattern is valid
+	for _, link := range links {
+		// Not what is a directory itself, or has gone.
+		if target, err := os.Readlink(link); err == nil {
+			all = append(all, target)
+		}
+	}
+	return all
 }

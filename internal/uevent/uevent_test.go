@@ -19,9 +19,28 @@ func TestParse(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t,
 		Event{Action: "remove", Subsystem: "block", Path: "/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1"}, e)
+	require.False(t, e.Requested)
+	e, _ = parse([]byte("change@/devices/virtual/block/loop0\x00SUBSYSTEM=block\x00SYNTH_UUID=0\x00"))
+	require.True(t, e.Requested)
 	for _, other := range []string{"", "libudev\x00\xfe\xed\xca\xfe", "add@relative\x00SUBSYSTEM=block\x00"} {
 		_, ok := parse([]byte(other))
 		require.False(t, ok, "%q", other)
+	}
+}
+
+// A disk below a subsystem is that of the subsystem's controllers.
+func TestControllersOfASubsystem(t *testing.T) {
+	t.Parallel()
+	const subsystem = "/devices/virtual/nvme-subsystem/nvme-subsys0"
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, subsystem, "nvme0n1"), 0o700))
+	target := "../../../pci0000:00/0000:00:04.0/nvme/nvme0"
+	require.NoError(t, os.Symlink(target, filepath.Join(dir, subsystem, "nvme0")))
+	for path, want := range map[string][]string{
+		subsystem + "/nvme0n1": {target}, subsystem + "/nvme0n2": {target}, subsystem: {target},
+		"/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n1": nil, "/devices/virtual/block/loop0": nil,
+	} {
+		require.Equal(t, want, controllers(dir, path), path)
 	}
 }
 

@@ -193,15 +193,14 @@ func (s system) opener(path string, ours int) string {
 }
 
 // checkNoWriters refuses a target that another process could write to: O_EXCL excludes
-// only those who use it too, and a guest does not. is recognizes the target. Only processes
+// only those who use it too, and a guest does not. Only processes
 // that this worker may inspect are found, so the claim is the real protection; this finds
 // some of those who made no claim. unseen is what it could not look into (F40).
-func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) (
-	unseen string, err error,
-) {
+func (s system) checkNoWriters(ctx context.Context, path string, search hardware.Search) (unseen string, err error) {
+	search.Proc, search.Writers = s.proc, true
 	var found *hardware.User
 	err = hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
-		found, unseen, err = hardware.Search{Proc: s.proc, Ours: ours, Writers: true, Is: is}.First()
+		found, unseen, err = search.First()
 		if found != nil && err == nil {
 			return unix.EAGAIN
 		}

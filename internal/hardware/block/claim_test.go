@@ -3,7 +3,9 @@ package block
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -124,7 +127,8 @@ func TestWriterIsFound(t *testing.T) {
 			require.NoError(t, os.Symlink("/nowhere", filepath.Join(sys.proc, "77/fd/6")))
 			want, err := inodeAt(path)
 			require.NoError(t, err)
-			_, err = sys.checkNoWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
+			_, err = sys.checkNoWriters(t.Context(), path,
+				hardware.Search{Ours: -1, Is: func(stat *unix.Statx_t) bool { return stat.Ino == want.ino }})
 			requireCode(t, err, tc.code)
 			if tc.code == device.CodeTargetBusy {
 				require.ErrorContains(t, err, "by process 77 (qemu-system)")
@@ -133,7 +137,8 @@ func TestWriterIsFound(t *testing.T) {
 	}
 	sys := realSystem()
 	sys.proc = filepath.Join(t.TempDir(), "none")
-	_, err := sys.checkNoWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true })
+	_, err := sys.checkNoWriters(t.Context(), "/f",
+		hardware.Search{Ours: -1, Is: func(*unix.Statx_t) bool { return true }})
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
@@ -158,23 +163,71 @@ func TestNodesForCommandsCount(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
-// Open with a node of that kind, here /dev/null in its place.
+// Open with a node of that kind, here /dev/full in its place: also to read, which the kernel does not ask for a
+// command. The controller of an NVMe drive is open in the driver of this process, and in what it starts.
 //
 // F40
 func TestAnOpenNodeForCommandsIsAUse(t *testing.T) {
+	const full = "/dev/full"
 	f := enrollLoop(t, workDir(t), mib)
 	h := f.open(t, true)
 	defer func() { require.NoError(t, h.Close()) }()
 	disk := h.target.(*disk)
-	v := disk.info
-	v.node.dir = filepath.Join(t.TempDir(), v.node.name)
-	require.NoError(t, os.MkdirAll(filepath.Join(v.node.dir, "device/scsi_generic/sg3"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(v.node.dir, "device/scsi_generic/sg3/dev"), []byte("1:3\n"), 0o600))
-	null, err := os.OpenFile("/dev/null", os.O_WRONLY, 0)
-	require.NoError(t, err)
-	defer null.Close()
-	fault := hardwaretest.RequireFault(t, disk.checkNoWriters(t.Context(), v, h.fd), device.CodeTargetBusy)
-	require.Contains(t, fault.Message, "held open for writing by")
+	disk.sys.proc = "/proc"
+	v, dir := disk.info, t.TempDir()
+	for name, c := range map[string]struct {
+		node string // where the kernel shows it
+		open func(t *testing.T)
+		busy bool
+	}{
+		"to write":                     {"nvme0n1/device/scsi_generic/sg3/dev", openAs(full, unix.O_WRONLY), true},
+		"to read":                      {"nvme0n1/device/scsi_generic/sg3/dev", openAs(full, unix.O_RDONLY), true},
+		"by its path alone":            {"nvme0n1/device/scsi_generic/sg3/dev", openAs(full, unix.O_PATH), false},
+		"NVMe generic":                 {"ng0n1/dev", openAs(full, unix.O_RDONLY), true},
+		"the controller":               {"dev", openedByAnother(full), true},
+		"the controller, by this":      {"dev", openAs(full, unix.O_RDONLY), false},
+		"a controller of many":         {"../nvme-subsys0/nvme12/dev", openedByAnother(full), true},
+		"another drive's controller":   {"../nvme1/dev", openedByAnother(full), false},
+		"nobody has open a controller": {"dev", func(*testing.T) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			below, node := "nvme0", filepath.Clean(c.node)
+			if strings.HasPrefix(node, "../nvme-subsys") {
+				below = "nvme-subsys0"
+			}
+			v.node.name, v.node.dir = "nvme0n1", filepath.Join(dir, name, below, "nvme0n1")
+			file := filepath.Join(dir, name, "nvme0", node)
+			require.NoError(t, os.MkdirAll(v.node.dir, 0o700))
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			require.NoError(t, os.WriteFile(file, []byte("1:7\n"), 0o600))
+			c.open(t)
+			err := disk.checkNoWriters(t.Context(), v, h.fd)
+			if !c.busy {
+				require.NoError(t, err)
+				return
+			}
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "held open")
+		})
+	}
+}
+
+func openAs(path string, flags int) func(t *testing.T) {
+	return func(t *testing.T) {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	}
+}
+
+// openedByAnother has a process that this one is no parent of open a file.
+func openedByAnother(path string) func(t *testing.T) {
+	return func(t *testing.T) {
+		out, err := exec.Command("sh", "-c", "exec 3<"+path+"; sleep 60 >&- 2>&- & echo $!").Output()
+		require.NoError(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, unix.Kill(pid, unix.SIGKILL)) })
+	}
 }
 
 // F12

@@ -94,7 +94,11 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 		}
 	}
 	var mark string
-	if v.image != nil { // each write to the loop changes its file
+	if v.image != nil { // each write to the loop changes its file, when the kernel has written it
+		const writeOut = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+		if err := unix.SyncFileRange(fd, 0, 0, writeOut); err != nil {
+			return hardware.Discovery{}, hardware.IOFault("write out the cache of", path, err)
+		}
 		if mark, err = changeMark(ctx, v.image.fd, v.image.path); err != nil {
 			return hardware.Discovery{}, err
 		}
@@ -253,7 +257,8 @@ func (d *disk) checkUnused(v diskInfo) error {
 }
 
 // checkNoWriters proves that no other process can write to the device, one of its partitions, or
-// the file behind it, also by the nodes that send commands past the kernel's block layer.
+// the file behind it, also by the nodes that send commands past the kernel's block layer. The driver nvme itself has
+// the controller open.
 func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 	parts, err := d.sys.partitions(v.node)
 	if err != nil {
@@ -263,16 +268,28 @@ func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 	if err != nil {
 		return err
 	}
-	d.notSeen, err = d.sys.checkNoWriters(ctx, v.identity.Path, fd, func(stat *unix.Statx_t) bool {
-		switch number := unix.Mkdev(stat.Rdev_major, stat.Rdev_minor); stat.Mode & unix.S_IFMT {
-		case unix.S_IFBLK:
-			_, ok := findByNumber(parts, number)
-			return ok
-		case unix.S_IFCHR:
-			return slices.Contains(passing, number)
-		}
-		return v.image != nil &&
-			inodeOf(v.image.stat) == inode{dev: unix.Mkdev(stat.Dev_major, stat.Dev_minor), ino: stat.Ino}
+	controllers, err := d.sys.controllerNodes(v.node)
+	if err != nil {
+		return err
+	}
+	d.notSeen, err = d.sys.checkNoWriters(ctx, v.identity.Path, hardware.Search{
+		Ours: fd,
+		Is: func(stat *unix.Statx_t) bool {
+			if stat.Mode&unix.S_IFMT == unix.S_IFBLK {
+				_, ok := findByNumber(parts, unix.Mkdev(stat.Rdev_major, stat.Rdev_minor))
+				return ok
+			}
+			return v.image != nil &&
+				inodeOf(v.image.stat) == inode{dev: unix.Mkdev(stat.Dev_major, stat.Dev_minor), ino: stat.Ino}
+		},
+		Commands: func(stat *unix.Statx_t) (is, ours bool) {
+			if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
+				return false, false
+			}
+			number := unix.Mkdev(stat.Rdev_major, stat.Rdev_minor)
+			ours = slices.Contains(controllers, number)
+			return ours || slices.Contains(passing, number), ours
+		},
 	})
 	return err
 }

@@ -68,6 +68,15 @@ func TestEachChangeHasAnotherMark(t *testing.T) {
 			}
 			if name == "loop" {
 				foreign["written through the loop"] = func() error { return writeByte(target.Settings["path"], 0) }
+				foreign["in the cache of the loop"] = func() error {
+					f, err := os.OpenFile(target.Settings["path"], os.O_WRONLY, 0)
+					if err != nil {
+						return err
+					}
+					t.Cleanup(func() { require.NoError(t, f.Close()) }) // which writes it out
+					_, err = f.WriteAt([]byte{1}, 8192)
+					return err
+				}
 			}
 			for what, change := range foreign {
 				before := mark()

@@ -257,13 +257,29 @@ func (s system) partitions(n node) ([]node, error) {
 // commandNodes lists the numbers of the character devices through which a process sends commands
 // to a disk: a claim does not exclude it.
 func (s system) commandNodes(n node) ([]uint64, error) {
+	return s.numbers(n, "device/scsi_generic/*/dev", "device/bsg/*/dev", "../ng"+strings.TrimPrefix(n.name, "nvme")+"/dev")
+}
+
+// controllerNodes is commandNodes of the controllers of an NVMe namespace: the kernel shows it below its one
+// controller, or below a subsystem beside them.
+func (s system) controllerNodes(n node) ([]uint64, error) {
+	below := filepath.Base(filepath.Dir(n.dir))
+	switch {
+	case controllerName.MatchString(below):
+		return s.numbers(n, "../dev")
+	case strings.HasPrefix(below, "nvme-subsys"):
+		return s.numbers(n, "../nvme[0-9]/dev", "../nvme[0-9][0-9]/dev", "../nvme[0-9][0-9][0-9]/dev")
+	}
+	return nil, nil
+}
+
+var controllerName = regexp.MustCompile(`^nvme[0-9]+$`)
+
+// numbers reads the numbers in these files below a disk's directory.
+func (s system) numbers(n node, patterns ...string) ([]uint64, error) {
 	var all []uint64
-	for _, pattern := range []string{
-		filepath.Join(n.dir, "device/scsi_generic/*/dev"),
-		filepath.Join(n.dir, "device/bsg/*/dev"),
-		filepath.Join(filepath.Dir(n.dir), "ng"+strings.TrimPrefix(n.name, "nvme"), "dev"),
-	} {
-		found, err := filepath.Glob(pattern)
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(n.dir, pattern))
 		if err != nil {
 			return nil, hardware.IOFault("list the nodes of", n.dir, err)
 		}

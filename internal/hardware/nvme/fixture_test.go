@@ -40,7 +40,7 @@ type driveFixture struct {
 
 func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixture {
 	t.Helper()
-	b := &driveFixture{t: t, site: nvmesim.New(t, controllers...), proc: quietProc(t)}
+	b := &driveFixture{t: t, site: nvmesim.New(t, controllers...), proc: nvmesim.QuietProc(t)}
 	b.driver = nvme.New(nvme.Host{
 		Allow: func(d pci.Device) error {
 			if b.allow != nil {
@@ -54,17 +54,6 @@ func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixt
 		Kernel: block.Kernel{Proc: b.proc, Sys: b.site.Sys, Dev: b.site.Dev},
 	})
 	return b
-}
-
-// quietProc is a procfs without processes. To look for users of a drive among all processes of
-// the machine takes longer than most tests, and finds none.
-func quietProc(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"self", "swaps", "fs"} {
-		require.NoError(t, os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)))
-	}
-	return dir
 }
 
 // showThisProcess has the driver look for users in this process, too.

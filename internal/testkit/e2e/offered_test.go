@@ -72,6 +72,17 @@ func TestADeviceThatChangesWhileItIsOffered(t *testing.T) {
 		s.AwaitState(t, disk.Name, 30*time.Second, device.Error)
 		s.AwaitReserved(t, disk.Name, 1)
 	})
+	t.Run("another file behind its loop as soon as it is offered", func(t *testing.T) {
+		d, attached := s.loop(t, "hasty", 2*MiB)
+		if !attached {
+			t.Skip("no loop devices here")
+		}
+		s.Enroll(t, d, "--provide")
+		s.AwaitReturned(t, d, 30*time.Second)
+		s.swapLoop(t, d)
+		s.AwaitState(t, d.Name, 30*time.Second, device.Error)
+		s.AwaitReserved(t, d.Name, 1)
+	})
 	host.Kill(t)
 	t.Run("its host is silent", func(t *testing.T) {
 		s.Refused(t, device.CodeHostUnreachable, "bind", away.Name, "--instance", Instance("i1"), "--timeout", "60s")
@@ -95,7 +106,7 @@ func TestADeviceThatChangesWhileItIsOffered(t *testing.T) {
 // swapLoop puts another file behind a loop device.
 func (s *Site) swapLoop(t testing.TB, d Device) {
 	t.Helper()
-	other := s.Device(t, "block", "other", 2*MiB, 0)
+	other := s.Device(t, "block", "other than "+d.Name, 2*MiB, 0)
 	other.Stamp(t, 9)
 	release, err := loops.Keep()
 	require.NoError(t, err)

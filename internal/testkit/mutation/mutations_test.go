@@ -523,6 +523,27 @@ var mutations = []mutation{
 		pkg:  "./activities", test: "TestComparisonFindsWhatChanged",
 	},
 	{
+		rule: "F39", name: "a look from before the start of the host's worker does not count",
+		file: "internal/lifecycle/signals.go",
+		old:  `		d.SeenAt, d.Intent.Rediscover = never, true //`,
+		new:  `		d.Intent.Rediscover = true //`,
+		pkg:  "./internal/lifecycle", test: "TestABindIsAnsweredAfterALook",
+	},
+	{
+		rule: "F39", name: "only what udev requests after a step is the step's own",
+		file: "activities/step.go",
+		old:  `(end.IsZero() || requested && time.Now().Before(end))`,
+		new:  `(end.IsZero() || time.Now().Before(end))`,
+		pkg:  "./activities", test: "TestAStepIsAtWorkUntilItsEventsAreOver",
+	},
+	{
+		rule: "F40", name: "a node for commands counts however it was opened",
+		file: "internal/hardware/users.go",
+		old:  `		return flags&unix.O_PATH == 0, err`,
+		new:  `		return flags&unix.O_ACCMODE != unix.O_RDONLY, err`,
+		pkg:  "./internal/hardware/block", test: "TestAnOpenNodeForCommandsIsAUse",
+	},
+	{
 		rule: "F40", name: "a mapping counts as a descriptor does",
 		file: "internal/hardware/users.go",
 		old:  `		if a.mapped {`,

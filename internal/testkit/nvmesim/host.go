@@ -61,6 +61,19 @@ func New(t testing.TB, controllers ...Controller) *Host {
 	return &Host{e, t}
 }
 
+// QuietProc is a procfs without processes. To look for users of a drive among all processes of
+// the machine takes longer than most tests, and finds those of other tests, whose controllers have the same number.
+func QuietProc(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"self", "swaps", "fs"} {
+		if err := os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // Create is New outside of a test, where nvme runs for each command. The caller closes it.
 func Create(controllers ...Controller) (*Emulation, error) {
 	if err := checkPrerequisites(); err != nil {
@@ -101,7 +114,7 @@ func checkPrerequisites() error {
 
 // checkDeviceNodes checks that a device node at path can be opened.
 func checkDeviceNodes(path string) error {
-	if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+	if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(fullDevice)); err != nil {
 		return fmt.Errorf("make a device node: %w", err)
 	}
 	node, err := os.Open(path)

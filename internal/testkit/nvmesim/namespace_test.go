@@ -78,7 +78,7 @@ func TestTree(t *testing.T) {
 	sameTarget(t, s, "dev/block/"+attribute(t, s, "block/nvme0n1/dev"), home+"/nvme0n1")
 	for name, want := range map[string]string{
 		"bus/pci/devices/0000:01:00.0/class":                          "0x010802",
-		"class/nvme/nvme0/dev":                                        "1:3",
+		"class/nvme/nvme0/dev":                                        "1:7",
 		"class/nvme/nvme0/address":                                    "0000:01:00.0",
 		"class/nvme/nvme0/serial":                                     "S1",
 		"class/nvme/nvme0/state":                                      "live",

@@ -24,6 +24,10 @@ const (
 	subsystems = "devices/virtual/nvme-subsystem"
 )
 
+// fullDevice is the number of /dev/full, which hardly anybody has open, and of each controller: nvme-cli only checks
+// for a character device.
+var fullDevice = unix.Mkdev(1, 7)
+
 // tree writes below sys and dev and keeps the first error.
 type tree struct {
 	dir string
@@ -143,7 +147,7 @@ func (w *state) showController(s *slot) error {
 	}
 	t := &tree{dir: w.dir}
 	c := s.Controller
-	t.attribute(s.sysPath()+"/dev", "1:3")
+	t.attribute(s.sysPath()+"/dev", "%d:%d", unix.Major(fullDevice), unix.Minor(fullDevice))
 	t.attribute(s.sysPath()+"/address", "%s", c.Address)
 	t.attribute(s.sysPath()+"/cntlid", "%d", c.CNTLID)
 	t.attribute(s.sysPath()+"/state", "live")
@@ -162,8 +166,7 @@ func (w *state) showController(s *slot) error {
 	if name := "class/nvme-subsystem/" + filepath.Base(s.subsystemPath()); t.err == nil && len(w.subsystem(s)) == 1 {
 		t.link(name, s.subsystemPath())
 	}
-	// The null device: nvme-cli only checks for a character device.
-	t.node(s.Name, unix.S_IFCHR, unix.Mkdev(1, 3))
+	t.node(s.Name, unix.S_IFCHR, fullDevice)
 	t.check(w.scan(s))
 	return t.err
 }
