@@ -179,6 +179,7 @@ func (h *fakeHost) nic(now settings) {
 			return "", ""
 		}
 	}
+	h.devlink(address)
 	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": `+
 		`[{"cmode": "driverinit", "value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
 	h.program("devlink -j dev param show pci/", "", "Parameter name expected.") // as iproute2 answers
@@ -351,6 +352,23 @@ func TestNoStepChangesTheDeviceWithoutTheRightToWrite(t *testing.T) {
 			require.Empty(t, h.wrote)
 			require.Empty(t, h.ran)
 		})
+	}
+}
+
+// What lists ports and parameters waits for the firmware of every other device: only devlink's own devices are asked.
+func TestADeviceWithoutDevlinkWaitsForNoOther(t *testing.T) {
+	h := newFakeHost(t)
+	h.add(address, "1af4:1110", "050000", "", 0)
+	for _, list := range []string{"port show", "dev param show"} {
+		h.programs["devlink -j "+list] = func([]string) (string, string) {
+			t.Errorf("it lists %s", list)
+			return "{}", ""
+		}
+	}
+	opened := h.openAs(h.enroll().Identity)
+	for _, step := range []string{stepSecurity, stepProperties} {
+		_, err := newSteps(t).run(opened, step)
+		require.NoError(t, err)
 	}
 }
 

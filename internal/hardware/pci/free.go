@@ -181,7 +181,11 @@ func (c *card) checkProcesses(look users) error {
 	isNode := func(s *unix.Statx_t) bool {
 		return s.Mode&unix.S_IFMT == unix.S_IFCHR && look.nodes[[2]uint32{s.Rdev_major, s.Rdev_minor}]
 	}
-	for _, search := range []hardware.Search{{Is: isFile, Writers: true}, {Is: isNode}} {
+	searches := []hardware.Search{{Is: isFile, Writers: true}}
+	if len(look.nodes) > 0 {
+		searches = append(searches, hardware.Search{Is: isNode})
+	}
+	for _, search := range searches {
 		search.Proc, search.Ours, search.NotSelf = c.proc, -1, true
 		found, unseen, err := search.First()
 		if err != nil {
