@@ -37,13 +37,22 @@ func TestTheIdentityOfADevice(t *testing.T) {
 			h.class(address, "net", "eth0", map[string]string{"addr_assign_type": "3\n"})
 			h.program("ip", `[{"address": "02:00:00:00:00:66", "permaddr": "02:00:00:00:00:01"}]`, "")
 		}, "02:00:00:00:00:01"},
-		"what devlink says": {0, func(h *fakeHost) { h.versions("1.0", "1.0") }, "MT1"},
+		"what devlink says": {0, func(h *fakeHost) {
+			h.driver(address, "mlx5_core")
+			h.versions("1.0", "1.0")
+		}, "MT1"},
+		"what devlink says of another's": {0, func(h *fakeHost) {
+			h.driver(address, "vfio-pci")
+			h.versions("1.0", "1.0")
+			h.group(address, "12")
+			h.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+		}, ""},
 		"none":              {0, nil, ""},
 		"ones":              {^uint64(0), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHost(t)
-			h.add(address, "15b3:1017", "020000", "", tt.number)
+			h.add(address, "15b3:1017", "120000", "", tt.number)
 			if tt.change != nil {
 				tt.change(h)
 			}

@@ -23,14 +23,20 @@ type info struct {
 	} `json:"versions"`
 }
 
-// hasDevlink says that a function is a device of devlink. What lists the devices of all the host, or the ports,
-// waits for each of them, such as one whose firmware is being written: only those that are one are asked for more.
+// hasDevlink says that a function is a device of devlink. What lists those of all the host, or the ports, waits for
+// each of them, such as one whose firmware is being written: only those that are one are asked for more.
 func (d *Driver) hasDevlink(ctx context.Context, f *function) (has, installed bool, err error) {
+	if !onHost(f) {
+		return false, false, nil
+	}
 	text, installed, err := d.ask(ctx, nil, "devlink", "-j", "dev", "show", instance(f))
 	return text != "", installed, err
 }
 
 func (c *card) info(ctx context.Context) (info, error) {
+	if !onHost(&c.functions[0]) {
+		return info{}, nil
+	}
 	var answer struct {
 		Info map[string]info `json:"info"`
 	}

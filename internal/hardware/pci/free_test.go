@@ -80,7 +80,7 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 			h.file(node(address)+"net/eth0/upper_eth0.5", "")
 		}, "carries eth0.5"},
 		"an interface in another namespace": {nic, "020000", "mlx5_core", nil, "0 of 1 network interfaces"},
-		"a port in another namespace": {nic, "020000", "", func(h *fakeHost) {
+		"a port in another namespace": {nic, "120000", "mlx5_core", func(h *fakeHost) {
 			h.devlink(address)
 			h.program("devlink -j port show", `{"port": {"pci/`+address+`/0": {"type": "eth", "flavour": "physical"}}}`, "")
 		}, "another network namespace"},
