@@ -47,8 +47,8 @@ func TestTheIdentityOfADevice(t *testing.T) {
 			h.group(address, "12")
 			h.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
 		}, ""},
-		"none":              {0, nil, ""},
-		"ones":              {^uint64(0), nil, ""},
+		"none": {0, nil, ""},
+		"ones": {^uint64(0), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHost(t)

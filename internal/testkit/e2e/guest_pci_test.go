@@ -111,7 +111,7 @@ const firstE1000e, otherE1000e = "52:54:00:00:00:02", "52:54:00:00:00:99"
 
 func bootPCI(t *testing.T) *pciGuest {
 	t.Helper()
-	modules := []string{"psample", "netdevsim", "e1000e"}
+	modules := []string{"psample", "netdevsim", "e1000e", "vfio-pci"}
 	if why := guest.Missing(modules...); why != "" {
 		t.Skipf("no guest can be made here: %s", why)
 	}
@@ -144,6 +144,7 @@ func bootPCI(t *testing.T) *pciGuest {
 			memory("keeper"),
 			{Address: hostsDisplay, Device: "VGA"},
 		},
+		IOMMU:    true,
 		Modules:  modules,
 		Programs: []string{"/sbin/devlink", "/bin/ip", "/sbin/ethtool"},
 		Setup:    pciSetup,
@@ -388,7 +389,7 @@ func (p *pciGuest) testTenants(t *testing.T) {
 			p.awaitEnd(t, "keeper", device.Available)
 			p.testMapped(t)
 		},
-		"bytes over the whole memory": p.testMemory,
+		"bytes over the whole memory, and a guest": p.testMemory,
 		"killed in the middle of the memory": func(t *testing.T) {
 			p.testKilledInMemory(t, sync.OnceFunc(func() { close(memoryKilled) }))
 		},
@@ -455,8 +456,12 @@ func (p *pciGuest) testMemory(t *testing.T) {
 	p.bind(t, "gpu", "alice")
 	p.shell(t, "pcitenant fill %s 0", p.at("gpu"))
 	require.Equal(t, fmt.Sprint(pciSize), p.nonZero(t))
-	p.Unbind(t, p.device("gpu").Name, "alice")
-	p.awaitEnd(t, "gpu", device.Available)
+	// What a guest's emulator opens.
+	pid := p.shell(t, `cd /sys/bus/pci/devices/%[1]s
+echo vfio-pci >driver_override; echo %[1]s >/sys/bus/pci/drivers_probe
+group=/dev/vfio/$(basename $(readlink iommu_group))
+sleep 100000 3<>$group >/dev/null 2>&1 & echo $!`, p.at("gpu"))
+	p.unbindInUse(t, "gpu", "a guest still has", "kill -9 "+pid)
 	require.Equal(t, "0", p.nonZero(t))
 }
 
@@ -506,13 +511,14 @@ done`
 "$@" param set netdevsim/netdevsim3 name test1 value false cmode driverinit && "$@" reload netdevsim/netdevsim3`)
 	require.NotEqual(t, before, p.shell(t, settings))
 	netdev := p.shell(t, `/sbin/devlink port show netdevsim/netdevsim3/0 | sed 's,.*netdev \([^ ]*\).*,\1,'`)
-	end := p.away(t, netdev)
 	// An earlier worker was killed while it had it unbound. Only its driver tells its serial.
-	p.shell(t, "cd /sys/bus/pci/devices/%[1]s; echo burnish >driver_override; echo %[1]s >driver/unbind", p.at("virtio"))
+	end := fmt.Sprintf("cd /sys/bus/pci/devices/%[1]s; echo burnish >driver_override; echo %[1]s >driver/unbind; ",
+		p.at("virtio")) + p.away(t, netdev)
 	flashes := func() string { return p.shell(t, "grep -c netdevsim3 /run/flashes; true") }
 	require.Equal(t, "0", flashes())
 	<-noOtherKills
-	killer := p.shell(t, "pcitenant steps %s >/run/killed 2>&1 & echo $!", path.Join(guest.State, "journal", d.Name+".json"))
+	journal := path.Join(guest.State, "journal", d.Name+".json")
+	killer := p.shell(t, "pcitenant steps %s >/run/killed 2>&1 & echo $!", journal)
 	v := p.unbindInUse(t, "virtio", "in another network namespace", end)
 	steps := requireStep(t, v, "firmware_reflash", "firmware 10.20.30 written over 10.20.30")
 	require.Equal(t, steps, strings.Fields(p.shell(t, "kill -9 %s && cat /run/killed", killer)))

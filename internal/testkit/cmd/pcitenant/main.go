@@ -95,7 +95,7 @@ func kill(folder, bar, process string) error {
 		return err
 	}
 	for memory[0] != 0 {
-		time.Sleep(200 * time.Microsecond)
+		time.Sleep(5 * time.Millisecond) // each look takes processor time
 	}
 	return errors.Join(unix.Kill(pid, unix.SIGKILL), table.Close())
 }
@@ -109,10 +109,20 @@ func mapped(path string, offset int64, size int) ([]byte, error) {
 	return memory, errors.Join(err, file.Close())
 }
 
-// steps ends when it is killed.
+// steps ends when it is killed. It waits for the kernel to tell of each new journal: polling takes processor time.
 func steps(journal string) error {
-	killed, idle := "", time.Now()
-	for ; ; time.Sleep(5 * time.Millisecond) {
+	saves, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.InotifyAddWatch(saves, filepath.Dir(journal), unix.IN_MOVED_TO); err != nil {
+		return err
+	}
+	killed := ""
+	for events := make([]byte, 4096); ; {
+		if _, err := unix.Read(saves, events); err != nil {
+			return err
+		}
 		var is struct {
 			Data struct {
 				Step          string
@@ -126,17 +136,15 @@ func steps(journal string) error {
 		if err != nil {
 			return err
 		}
-		now := is.Data
-		if now.Step == killed || now.Done || !now.Working {
+		if is.Data.Step == killed || is.Data.Done || !is.Data.Working {
 			continue
 		}
-		if len(pids("/sbin/devlink", "dev", "flash")) == 0 {
-			idle = time.Now()
+		if killed = is.Data.Step; killed == "firmware_reflash" {
+			for len(pids("/sbin/devlink", "dev", "flash")) == 0 {
+				time.Sleep(50 * time.Millisecond)
+			}
+			time.Sleep(time.Second) // of about ten that it takes
 		}
-		if now.Step == "firmware_reflash" && time.Since(idle) < time.Second {
-			continue
-		}
-		killed = now.Step
 		for _, pid := range pids("/usr/bin/burnish-worker") {
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 				return err
