@@ -131,6 +131,17 @@ func TestTheStrongestResetThatIsSafe(t *testing.T) {
 	}
 }
 
+// A reset of one bus would leave the other's functions as they were.
+func TestADeviceOnTwoBusesIsNotResetByBus(t *testing.T) {
+	h := newFakeHost(t)
+	for _, at := range []string{address, "0000:02:00.0"} {
+		h.add(at, "1af4:1110", "050000", "", 7)
+		h.group(at, "12")
+		h.file(node(at)+"reset_method", "bus")
+	}
+	require.NotContains(t, h.enroll().SupportedSteps, stepReset)
+}
+
 func TestAResetThatFailsIsAnOperators(t *testing.T) {
 	start := func() (*fakeHost, *handle) {
 		h := newFakeHost(t)
@@ -367,7 +378,7 @@ func TestNoStepChangesTheDeviceWithoutTheRightToWrite(t *testing.T) {
 // What lists ports and parameters waits for the firmware of every other device: only devlink's own devices are asked.
 func TestADeviceWithoutDevlinkWaitsForNoOther(t *testing.T) {
 	h := newFakeHost(t)
-	h.add(address, "1af4:1110", "050000", "", 0)
+	h.add(address, "1af4:1110", "050000", "accel", 0)
 	for _, list := range []string{"port show", "dev param show"} {
 		h.programs["devlink -j "+list] = func([]string) (string, string) {
 			t.Errorf("it lists %s", list)
