@@ -11,6 +11,9 @@ import (
 // guests says that a driver gives a function to a guest.
 func guests(driver string) bool { return strings.Contains(driver, "vfio") }
 
+// onHost says that a driver of the host's has a function: it makes interfaces and a device of devlink.
+func onHost(f *function) bool { return f.Driver != "" && !guests(f.Driver) }
+
 // noDriver is the driver_override of a function that Burnish has unbound: no driver has this name, so that
 // the kernel gives the function to none while its memory is erased and read.
 const noDriver = "burnish"

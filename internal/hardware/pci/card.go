@@ -110,24 +110,24 @@ func checkKind(f pci.Device) error {
 // find lists the functions of the device at address, that one first: those that the operator names,
 // or those that go to a tenant together.
 func (d *Driver) find(address, named string) ([]pci.Device, error) {
-	all, err := pci.Scan(d.devices())
-	if err != nil {
-		return nil, err
-	}
-	wanted := []string{address}
-	if named != "" {
-		wanted = append(wanted, strings.Fields(strings.ReplaceAll(strings.ToLower(named), ",", " "))...)
-	}
+	wanted := strings.Fields(strings.ReplaceAll(strings.ToLower(named), ",", " "))
 	var functions []pci.Device
-	for _, at := range wanted {
-		i := slices.IndexFunc(all, func(f pci.Device) bool { return f.Address == at })
-		if i < 0 {
+	for _, at := range append([]string{address}, wanted...) {
+		f, there, err := pci.ReadDevice(d.devices(), at)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
 			return nil, hardware.Missing("there is no PCI function at %s", at)
 		}
-		functions = append(functions, all[i])
+		functions = append(functions, f)
 	}
 	if named == "" {
-		functions = append(functions, together(all, functions[0])...)
+		others, err := d.beside(functions[0])
+		if err != nil {
+			return nil, err
+		}
+		functions = append(functions, together(others, functions[0])...)
 	}
 	seen := map[string]bool{}
 	return slices.DeleteFunc(functions, func(f pci.Device) bool {
@@ -137,12 +137,36 @@ func (d *Driver) find(address, named string) ([]pci.Device, error) {
 	}), nil
 }
 
+// beside reads the functions of the IOMMU group or of the slot of one of them.
+func (d *Driver) beside(with pci.Device) (all []pci.Device, err error) {
+	if with.IOMMUGroup != "" {
+		all, err = pci.Scan(filepath.Join(d.devices(), with.Address, "iommu_group/devices"))
+		if err == nil && len(all) == 0 {
+			err = hardware.Missing("the IOMMU group of %s went away", with.Address)
+		}
+		return all, err
+	}
+	for n := range 8 {
+		f, there, err := pci.ReadDevice(d.devices(), slotOf(with.Address)+fmt.Sprint(".", n))
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// slotOf is an address without its function, busOf without its slot too.
+func slotOf(address string) string { return address[:strings.LastIndexByte(address, '.')] }
+func busOf(address string) string  { return address[:strings.LastIndexByte(address, ':')] }
+
 // together gives the functions that a guest has together with one of them: those of its IOMMU group
 // but bridges, or without one those of its slot. Virtual functions are what a function gives away.
 func together(all []pci.Device, with pci.Device) (functions []pci.Device) {
-	slot := func(f pci.Device) string { return f.Address[:strings.LastIndexByte(f.Address, '.')] }
 	for _, f := range all {
-		same := f.IOMMUGroup == with.IOMMUGroup && (with.IOMMUGroup != "" || slot(f) == slot(with))
+		same := f.IOMMUGroup == with.IOMMUGroup && (with.IOMMUGroup != "" || slotOf(f.Address) == slotOf(with.Address))
 		if f.Address == with.Address || same && !strings.HasPrefix(f.Class, bridge) && f.Type != pci.Virtual {
 			functions = append(functions, f)
 		}

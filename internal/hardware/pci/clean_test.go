@@ -37,13 +37,22 @@ func TestTheIdentityOfADevice(t *testing.T) {
 			h.class(address, "net", "eth0", map[string]string{"addr_assign_type": "3\n"})
 			h.program("ip", `[{"address": "02:00:00:00:00:66", "permaddr": "02:00:00:00:00:01"}]`, "")
 		}, "02:00:00:00:00:01"},
-		"what devlink says": {0, func(h *fakeHost) { h.versions("1.0", "1.0") }, "MT1"},
-		"none":              {0, nil, ""},
-		"ones":              {^uint64(0), nil, ""},
+		"what devlink says": {0, func(h *fakeHost) {
+			h.driver(address, "mlx5_core")
+			h.versions("1.0", "1.0")
+		}, "MT1"},
+		"what devlink says of another's": {0, func(h *fakeHost) {
+			h.driver(address, "vfio-pci")
+			h.versions("1.0", "1.0")
+			h.group(address, "12")
+			h.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+		}, ""},
+		"none": {0, nil, ""},
+		"ones": {^uint64(0), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHost(t)
-			h.add(address, "15b3:1017", "020000", "", tt.number)
+			h.add(address, "15b3:1017", "120000", "", tt.number)
 			if tt.change != nil {
 				tt.change(h)
 			}
@@ -122,6 +131,17 @@ func TestTheStrongestResetThatIsSafe(t *testing.T) {
 	}
 }
 
+// A reset of one bus would leave the other's functions as they were.
+func TestADeviceOnTwoBusesIsNotResetByBus(t *testing.T) {
+	h := newFakeHost(t)
+	for _, at := range []string{address, "0000:02:00.0"} {
+		h.add(at, "1af4:1110", "050000", "", 7)
+		h.group(at, "12")
+		h.file(node(at)+"reset_method", "bus")
+	}
+	require.NotContains(t, h.enroll().SupportedSteps, stepReset)
+}
+
 func TestAResetThatFailsIsAnOperators(t *testing.T) {
 	start := func() (*fakeHost, *handle) {
 		h := newFakeHost(t)
@@ -179,6 +199,7 @@ func (h *fakeHost) nic(now settings) {
 			return "", ""
 		}
 	}
+	h.devlink(address)
 	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": `+
 		`[{"cmode": "driverinit", "value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
 	h.program("devlink -j dev param show pci/", "", "Parameter name expected.") // as iproute2 answers
@@ -351,6 +372,23 @@ func TestNoStepChangesTheDeviceWithoutTheRightToWrite(t *testing.T) {
 			require.Empty(t, h.wrote)
 			require.Empty(t, h.ran)
 		})
+	}
+}
+
+// What lists ports and parameters waits for the firmware of every other device: only devlink's own devices are asked.
+func TestADeviceWithoutDevlinkWaitsForNoOther(t *testing.T) {
+	h := newFakeHost(t)
+	h.add(address, "1af4:1110", "050000", "accel", 0)
+	for _, list := range []string{"port show", "dev param show"} {
+		h.programs["devlink -j "+list] = func([]string) (string, string) {
+			t.Errorf("it lists %s", list)
+			return "{}", ""
+		}
+	}
+	opened := h.openAs(h.enroll().Identity)
+	for _, step := range []string{stepSecurity, stepProperties} {
+		_, err := newSteps(t).run(opened, step)
+		require.NoError(t, err)
 	}
 }
 

@@ -23,7 +23,20 @@ type info struct {
 	} `json:"versions"`
 }
 
+// hasDevlink says that a function is a device of devlink. What lists those of all the host, or the ports, waits for
+// each of them, such as one whose firmware is being written: only those that are one are asked for more.
+func (d *Driver) hasDevlink(ctx context.Context, f *function) (has, installed bool, err error) {
+	if !onHost(f) {
+		return false, false, nil
+	}
+	text, installed, err := d.ask(ctx, nil, "devlink", "-j", "dev", "show", instance(f))
+	return text != "", installed, err
+}
+
 func (c *card) info(ctx context.Context) (info, error) {
+	if !onHost(&c.functions[0]) {
+		return info{}, nil
+	}
 	var answer struct {
 		Info map[string]info `json:"info"`
 	}
@@ -58,14 +71,26 @@ const subFunction = "pcisf"
 
 // ports lists the ports of the functions by their names in devlink.
 func (c *card) ports(ctx context.Context) (map[string]port, error) {
-	var answer struct {
-		Port map[string]port `json:"port"`
+	ports := map[string]port{}
+	for i := range c.functions {
+		f := &c.functions[i]
+		has, _, err := c.hasDevlink(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			continue
+		}
+		var answer struct {
+			Port map[string]port `json:"port"`
+		}
+		if _, _, err := c.ask(ctx, &answer, "devlink", "-j", "port", "show"); err != nil {
+			return nil, err
+		}
+		maps.DeleteFunc(answer.Port, func(name string, _ port) bool { return !strings.HasPrefix(name, instance(f)+"/") })
+		maps.Copy(ports, answer.Port)
 	}
-	_, _, err := c.ask(ctx, &answer, "devlink", "-j", "port", "show")
-	maps.DeleteFunc(answer.Port, func(name string, _ port) bool {
-		return !slices.ContainsFunc(c.functions, func(f function) bool { return strings.HasPrefix(name, instance(&f)+"/") })
-	})
-	return answer.Port, err
+	return ports, nil
 }
 
 // devlinkFacts are the parameters of a function, and the settings of its embedded switch.
@@ -83,8 +108,11 @@ func (c *card) devlinkFacts(ctx context.Context, i int, f *function) (all []fact
 		} `json:"param"`
 	}
 	name := instance(f)
-	_, installed, err := c.ask(ctx, &eswitch, "devlink", "-j", "dev", "eswitch", "show", name)
-	if err == nil && installed {
+	has, installed, err := c.hasDevlink(ctx, f)
+	if err == nil && has {
+		_, _, err = c.ask(ctx, &eswitch, "devlink", "-j", "dev", "eswitch", "show", name)
+	}
+	if err == nil && has {
 		_, _, err = c.ask(ctx, &params, "devlink", "-j", "dev", "param", "show") // of one device it wants a name
 	}
 	if err != nil || !installed {

@@ -103,6 +103,19 @@ func (h *fakeHost) program(words, stdout, stderr string) {
 	h.programs[words] = func([]string) (string, string) { return stdout, stderr }
 }
 
+// devlink makes a function a device of devlink.
+func (h *fakeHost) devlink(address string) {
+	h.program("devlink -j dev show pci/"+address, `{"dev": {"pci/`+address+`": {}}}`, "")
+}
+
+// group puts a function into an IOMMU group.
+func (h *fakeHost) group(address, number string) {
+	h.t.Helper()
+	const groups = "kernel/iommu_groups/"
+	h.link("../../../"+groups+number, node(address)+"iommu_group")
+	h.link("../../../../devices/pci0000:00/"+address, "sys/"+groups+number+"/devices/"+address)
+}
+
 // node is where a function is below sysfs.
 func node(address string) string { return "sys/devices/pci0000:00/" + address + "/" }
 

@@ -47,7 +47,7 @@ func (h *fakeHost) flashing(t *testing.T, from, to string) (flashed *[]string) {
 func flashable(t *testing.T, from, to, rewrite string) (*fakeHost, *handle, *[]string) {
 	t.Helper()
 	h := newFakeHost(t)
-	h.add(address, "15b3:1017", "020000", "", 7)
+	h.add(address, "15b3:1017", "120000", "mlx5_core", 7)
 	flashed := h.flashing(t, from, to)
 	h.image("firmware 2", "1.0", "2.0", rewrite)
 	return h, h.openAs(h.enroll().Identity), flashed
@@ -199,7 +199,7 @@ func TestFirmwareOfATenantIsFound(t *testing.T) {
 
 func TestFirmwareByMstflint(t *testing.T) {
 	h := newFakeHost(t)
-	h.add(address, "15b3:1017", "020000", "", 7)
+	h.add(address, "15b3:1017", "120000", "mlx5_core", 7)
 	running := "1.0"
 	h.programs["mstflint -d "+address+" q"] = func([]string) (string, string) {
 		return "Image type:       FS4\nFW Version:       2.0\nFW Version(Running):   " + running + "\nPSID:  MT_1\n", ""

@@ -82,9 +82,8 @@ func (c *card) checkFunction(ctx context.Context, f *function, interfaces string
 	if first, err := c.attribute(f, "boot_vga"); err != nil || first == "1" {
 		return errors.Join(err, inUse("%s is the display of this host", f.Address))
 	}
-	host := f.Driver != "" && !guests(f.Driver)
 	// The module of a network driver is always in use; its interfaces tell more.
-	if host && !strings.HasPrefix(f.Class, network) {
+	if onHost(f) && !strings.HasPrefix(f.Class, network) {
 		if used, err := c.attribute(f, "driver/module/refcnt"); err != nil || used != "" && used != "0" {
 			return errors.Join(err, hardware.Busy("the module of the driver %s of %s is in use (%s times)", f.Driver,
 				f.Address, used))
@@ -104,7 +103,7 @@ func (c *card) checkFunction(ctx context.Context, f *function, interfaces string
 	if strings.HasPrefix(f.Class, network) {
 		want = max(want, 1)
 	}
-	if host && len(names) < want {
+	if onHost(f) && len(names) < want {
 		return hardware.Busy("%s is on the driver %s and shows %d of %d network interfaces: another may be in a network "+
 			"namespace of its own", f.Address, f.Driver, len(names), want)
 	}
@@ -181,7 +180,11 @@ func (c *card) checkProcesses(look users) error {
 	isNode := func(s *unix.Statx_t) bool {
 		return s.Mode&unix.S_IFMT == unix.S_IFCHR && look.nodes[[2]uint32{s.Rdev_major, s.Rdev_minor}]
 	}
-	for _, search := range []hardware.Search{{Is: isFile, Writers: true}, {Is: isNode}} {
+	searches := []hardware.Search{{Is: isFile, Writers: true}}
+	if len(look.nodes) > 0 {
+		searches = append(searches, hardware.Search{Is: isNode})
+	}
+	for _, search := range searches {
 		search.Proc, search.Ours, search.NotSelf = c.proc, -1, true
 		found, unseen, err := search.First()
 		if err != nil {

@@ -67,7 +67,7 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 		says               string
 	}{
 		"a guest": {card, "050000", "vfio-pci", func(h *fakeHost) {
-			h.link("../../../kernel/iommu_groups/12", node(address)+"iommu_group")
+			h.group(address, "12")
 			h.openGroup = func(path string) (int, error) { return -1, unix.EBUSY }
 		}, "a guest still has"},
 		"on a guests' driver without a group": {card, "050000", "vfio-pci", nil, "cannot check whether a guest has"},
@@ -80,7 +80,8 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 			h.file(node(address)+"net/eth0/upper_eth0.5", "")
 		}, "carries eth0.5"},
 		"an interface in another namespace": {nic, "020000", "mlx5_core", nil, "0 of 1 network interfaces"},
-		"a port in another namespace": {nic, "020000", "", func(h *fakeHost) {
+		"a port in another namespace": {nic, "120000", "mlx5_core", func(h *fakeHost) {
+			h.devlink(address)
 			h.program("devlink -j port show", `{"port": {"pci/`+address+`/0": {"type": "eth", "flavour": "physical"}}}`, "")
 		}, "another network namespace"},
 		"an interface that cannot be read": {nic, "020000", "mlx5_core", func(h *fakeHost) {

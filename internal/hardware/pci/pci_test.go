@@ -36,7 +36,7 @@ func TestSuite(t *testing.T) {
 
 func TestWhatGoesToATenantTogetherIsOneDevice(t *testing.T) {
 	group := func(h *fakeHost, address, group string) {
-		h.link("../../../kernel/iommu_groups/"+group, node(address)+"iommu_group")
+		h.group(address, group)
 	}
 	h := newFakeHost(t)
 	h.add(address, "1af4:1050", "030000", "", 7)

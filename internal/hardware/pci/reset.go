@@ -47,23 +47,36 @@ func (c *card) kernelWays() (ways []string, err error) {
 			ways = slices.DeleteFunc(ways, func(way string) bool { return !slices.Contains(of, way) })
 		}
 	}
-	all, err := pci.Scan(c.devices())
-	if err != nil {
-		return nil, err
-	}
-	bus := func(address string) string { return address[:strings.LastIndexByte(address, ':')] }
-	ours := func(f pci.Device) bool {
-		return slices.ContainsFunc(c.functions, func(own function) bool { return own.Address == f.Address })
-	}
-	for _, f := range all {
-		if f.Type != pci.Virtual && ours(f) != (bus(f.Address) == bus(c.functions[0].Address)) {
-			return slices.DeleteFunc(ways, func(way string) bool { return way == "bus" }), nil
-		}
+	alone, err := c.aloneOnBus()
+	if err != nil || !alone {
+		return slices.DeleteFunc(ways, func(way string) bool { return way == "bus" }), err
 	}
 	if c.slot() != "" {
 		ways = append(ways, "slot")
 	}
 	return ways, nil
+}
+
+// aloneOnBus says that the functions are on one bus, and nothing else is.
+func (c *card) aloneOnBus() (bool, error) {
+	on := busOf(c.functions[0].Address)
+	ours := map[string]bool{}
+	for _, f := range c.functions {
+		if ours[f.Address] = true; busOf(f.Address) != on {
+			return false, nil
+		}
+	}
+	all, _ := filepath.Glob(filepath.Join(c.devices(), on+":*")) // the pattern is valid
+	for _, path := range all {
+		if ours[filepath.Base(path)] {
+			continue
+		}
+		f, there, err := pci.ReadDevice(c.devices(), filepath.Base(path))
+		if err != nil || there && f.Type != pci.Virtual {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // slot is the folder of the slot whose power can be switched, or "".
@@ -72,7 +85,7 @@ func (c *card) slot() string {
 	all, _ := filepath.Glob(filepath.Join(c.sys, "bus/pci/slots/*/power")) // the pattern is valid
 	for _, power := range all {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(power), "address"))
-		if err == nil && strings.TrimSpace(string(text)) == address[:strings.LastIndexByte(address, '.')] {
+		if err == nil && strings.TrimSpace(string(text)) == slotOf(address) {
 			return filepath.Dir(power)
 		}
 	}

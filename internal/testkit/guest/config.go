@@ -51,6 +51,8 @@ type Config struct {
 	// Files are further files of the initial file system. They belong to root, and each boot
 	// restores them.
 	Files []File
+	// IOMMU puts each card into an IOMMU group.
+	IOMMU bool
 	// MemoryMB is 768 where it is 0.
 	MemoryMB int
 }

@@ -39,10 +39,11 @@ sh /etc/setup || echo "guest: the setup failed"
 
 # The worker. One that found no server is started again, as an init system would do it: an
 # emulated machine on a busy host may take longer to reach the server than a worker waits.
-# So is one that was killed: its exit code is 128 and the signal's number.
+# So is one that was killed, however often: its exit code is 128 and the signal's number.
 supervise() {
 	exec </dev/null >/dev/vport0p2 2>&1
-	for attempt in 1 2 3 4 5 6; do
+	refused=0
+	while [ $refused -lt 6 ]; do
 		(
 			set -a
 			. /etc/burnish/env
@@ -51,6 +52,7 @@ supervise() {
 		)
 		code=$?
 		if [ $code = 1 ]; then
+			refused=$((refused + 1))
 			echo "guest: the worker refused to start"
 		elif [ $code -gt 128 ]; then
 			echo "guest: the worker was killed by signal $((code - 128))"

@@ -27,10 +27,14 @@ func (g *Guest) arguments() []string {
 	if memory == 0 {
 		memory = 768
 	}
+	options := kernelOptions + clockOption()
+	if g.Config.IOMMU {
+		options += " intel_iommu=on"
+	}
 	args := []string{
 		"-machine", "q35", "-accel", "tcg", "-cpu", "qemu64,+rdrand", "-smp", "1", "-m", fmt.Sprint(memory),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-kernel", g.parts.kernel, "-initrd", g.path("initramfs"), "-append", kernelOptions + clockOption(),
+		"-kernel", g.parts.kernel, "-initrd", g.path("initramfs"), "-append", options,
 		"-chardev", "file,id=console,append=on,path=" + g.path("console.log"), "-serial", "chardev:console",
 		"-device", fmt.Sprintf("virtio-serial-pci,addr=%#x", slotLines),
 		"-chardev", "socket,id=agent,fd=3", "-device", "virtserialport,chardev=agent,nr=1",
@@ -38,6 +42,9 @@ func (g *Guest) arguments() []string {
 		"-netdev", "user,id=net", "-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,addr=%#x", slotNetwork),
 		"-drive", "if=none,id=state,format=raw,file=" + g.path("state.img"),
 		"-device", fmt.Sprintf("virtio-blk-pci,drive=state,addr=%#x", slotState),
+	}
+	if g.Config.IOMMU {
+		args = append(args, "-device", "intel-iommu")
 	}
 	if g.Config.ConfigDrive != "" {
 		args = append(args, "-drive", "if=none,id=config,format=raw,readonly=on,file="+g.Config.ConfigDrive,
