@@ -41,7 +41,7 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 	for name, c := range map[string]struct {
 		listed listed
 		last   *workflowpb.WorkflowExecutionInfo // of d7; nil: there is none
-		want   BySerial
+		want   SameSerial
 		ended  bool
 	}{
 		"terminated":                     {listed: listed{ended}, last: ended, ended: true},
@@ -53,8 +53,8 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 		"past its retention":             {listed: listed{ended}},
 		"its own earlier run":            {listed: listed{as("d1", "S1", device.Allocated, terminated)}},
 		"the name that it had":           {listed: listed{as("d0", "S1", device.Allocated, terminated)}},
-		"another one that has it by now": {listed: listed{ended, other}, want: BySerial{Other: "d8"}},
-		"itself is listed":               {listed: listed{itself}, want: BySerial{Listed: true}},
+		"another one that has it by now": {listed: listed{ended, other}, want: SameSerial{Other: "d8"}},
+		"itself is listed":               {listed: listed{itself}, want: SameSerial{Listed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &mocks.Client{}
