@@ -40,7 +40,7 @@ func (l *Limits) RequestSlot(ctx context.Context, in contract.SlotRequest) error
 // FindCleans has each device that is being cleaned, by a listing, ask for its slot once
 // more. A second run asks again. Every error is retried.
 func (l *Limits) FindCleans(ctx context.Context) (contract.FindCleansResult, error) {
-	between := client.Filter{States: []device.State{device.PendingCleaning, device.Cleaning}}
+	between := client.Filter{client.ByState: client.States(device.PendingCleaning, device.Cleaning)}
 	listed, err := newest(ctx, l.Client, between)
 	if err == nil {
 		err = forEach(slices.Collect(maps.Keys(listed)), func(name string) error { return l.Client.AskAgain(ctx, name) })
@@ -80,7 +80,7 @@ func (l *Limits) CheckHolders(ctx context.Context, in contract.HoldersInput) (co
 // is retried.
 func (l *Limits) CountFree(ctx context.Context, in contract.CountFreeInput) (contract.CountFreeResult, error) {
 	var found contract.CountFreeResult
-	listed, err := newest(ctx, l.Client, client.Filter{States: []device.State{device.Available}})
+	listed, err := newest(ctx, l.Client, client.Filter{client.ByState: client.States(device.Available)})
 	if err != nil {
 		return found, asError(err, "")
 	}
@@ -108,14 +108,14 @@ func (l *Limits) CountFree(ctx context.Context, in contract.CountFreeInput) (con
 			found.Settled = append(found.Settled, name)
 		}
 	}
-	inService, err := l.Client.Count(ctx, client.Filter{NotState: device.Retired})
+	inService, err := l.Client.Count(ctx, client.Filter{client.ByState: client.InService()})
 	found.InService = int(inService)
 	return found, asError(err, "")
 }
 
 // FindGroups finds the devices with each label and value that are not retired. Every error is retried.
 func (l *Limits) FindGroups(ctx context.Context, in contract.FindGroupsInput) (contract.FindGroupsResult, error) {
-	listed, err := newest(ctx, l.Client, client.Filter{NotState: device.Retired})
+	listed, err := newest(ctx, l.Client, client.Filter{client.ByState: client.InService()})
 	if err != nil {
 		return contract.FindGroupsResult{}, asError(err, "")
 	}

@@ -192,7 +192,7 @@ func (o *Offered) hintAll(ctx context.Context, names []string, source string) (u
 // when the next comparison has it again.
 func (o *Offered) Compare(ctx context.Context) error {
 	var offered []string
-	f := client.Filter{Hosts: []string{o.Host.Name()}, States: []device.State{device.Available}}
+	f := client.Filter{client.ByHost: {o.Host.Name()}, client.ByState: client.States(device.Available)}
 	listed, err := newest(ctx, o.Client, f)
 	if err != nil {
 		return fmt.Errorf("list the devices that host %s offers: %w", o.Host.Name(), err)

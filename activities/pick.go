@@ -121,9 +121,9 @@ func (p *picker) pick(ctx context.Context) ([]contract.HeldDevice, error) {
 
 // list finds the free devices of the types.
 func (p *picker) list(ctx context.Context, types []string) ([]*candidate, error) {
-	f := client.Filter{States: []device.State{device.Available}, Types: types}
+	f := client.Filter{client.ByState: client.States(device.Available), client.ByType: types}
 	if p.in.Host != "" {
-		f.Hosts = []string{p.in.Host}
+		f[client.ByHost] = []string{p.in.Host}
 	}
 	listed, err := newest(ctx, p.Client, f)
 	var free []*candidate

@@ -77,18 +77,18 @@ type pagePoll struct {
 // compare compares the servers of a page with the devices that have their serial numbers.
 func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) error {
 	bySerial := map[string]oneview.Hardware{}
-	filter := client.Filter{Types: []string{contract.TypeNode}}
+	var serials []string
 	for _, s := range servers {
 		// None if the appliance has not read it yet, or there is none.
 		if forms := hardware.SerialForms(s.Serial); forms != nil {
 			bySerial[hardware.SerialKey(s.Serial)] = s
-			filter.Serials = append(filter.Serials, forms...)
+			serials = append(serials, forms...)
 		}
 	}
-	if len(filter.Serials) == 0 {
+	if len(serials) == 0 {
 		return nil
 	}
-	devices, err := newest(ctx, p.Client, filter)
+	devices, err := newest(ctx, p.Client, client.Filter{client.ByType: {contract.TypeNode}, client.BySerial: serials})
 	if err != nil {
 		return fmt.Errorf("list the devices of %s: %w", p.in.Appliance, err)
 	}

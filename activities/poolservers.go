@@ -69,7 +69,7 @@ func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page one
 	}
 	enrolled := map[string]bool{}
 	if len(serials) > 0 {
-		devices, err := p.Client.List(ctx, client.Filter{Types: []string{contract.TypeNode}, Serials: serials})
+		devices, err := p.Client.List(ctx, client.Filter{client.ByType: {contract.TypeNode}, client.BySerial: serials})
 		if err != nil {
 			return fmt.Errorf("list the devices: %w", err)
 		}

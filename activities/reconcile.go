@@ -87,10 +87,15 @@ type listedDevice struct {
 // listDevices lists the devices. It may miss one that continues as new meanwhile: the next
 // reconciliation has it.
 func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput) (map[string]listedDevice, error) {
-	listed, err := newest(ctx, s.Client,
-		client.Filter{Hosts: in.Hosts, Instances: in.Instances, HostsOrInstances: true})
-	if err != nil {
-		return nil, fmt.Errorf("list the devices: %w", err)
+	listed := map[string]client.Execution{}
+	for _, f := range whatToList(in) {
+		some, err := newest(ctx, s.Client, f)
+		if err != nil {
+			return nil, fmt.Errorf("list the devices: %w", err)
+		}
+		for _, e := range some {
+			client.Newest(listed, e)
+		}
 	}
 	all := make(map[string]listedDevice, len(listed))
 	for name, e := range listed {
@@ -111,6 +116,20 @@ func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput
 		all[name] = k
 	}
 	return all, nil
+}
+
+// whatToList are the devices of the hosts and those of the instances; all, if neither is named.
+func whatToList(in contract.ReconcileInput) (all []client.Filter) {
+	if len(in.Hosts) > 0 {
+		all = append(all, client.Filter{client.ByHost: in.Hosts})
+	}
+	if len(in.Instances) > 0 {
+		all = append(all, client.Filter{client.ByInstance: in.Instances})
+	}
+	if all == nil {
+		all = []client.Filter{{}}
+	}
+	return all
 }
 
 // newest lists the newest run of each device that the filter selects; one that cannot be read has

@@ -402,8 +402,7 @@ func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	s.sights("h2_b", device.OwnerNova, device.Inventory{Total: 1})
 	out := s.must(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
 	require.Contains(t, s.queries[0], "DeviceHost STARTS_WITH 'o' OR DeviceHost = 'h1'")
-	require.Contains(t, s.queries[0], " OR ")
-	require.Contains(t, s.queries[0], "InstanceId = 'i1'")
+	require.Contains(t, s.queries[1], "InstanceId = 'i1'")
 	require.Equal(t, [][]string{{"h1"}}, s.hosts)
 	require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
 

@@ -97,7 +97,7 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		r.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)
 	}
-	running, err := newest(ctx, r.Client, client.Filter{Hosts: []string{h.Name()}})
+	running, err := newest(ctx, r.Client, client.Filter{client.ByHost: {h.Name()}})
 	if err != nil {
 		return fmt.Errorf("list the devices of host %s: %w", h.Name(), err)
 	}
@@ -187,7 +187,8 @@ func (r *Recovery) EndOrphanedScan(ctx context.Context, h *host.Host) error {
 // exited. It checks the devices that are between two states; any other attempt of a killed
 // worker ends by its own short time-out.
 func (r *Recovery) EndControlOrphans(ctx context.Context) error {
-	between := client.Filter{States: []device.State{device.PendingCleaning, device.Cleaning, device.Unknown}}
+	between := client.Filter{
+		client.ByState: client.States(device.PendingCleaning, device.Cleaning, device.Unknown)}
 	listed, err := newest(ctx, r.Client, between)
 	mine := (&Control{}).Activities()
 	return errors.Join(err, forEach(slices.Collect(maps.Keys(listed)), func(name string) error {

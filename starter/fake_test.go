@@ -120,7 +120,8 @@ func (f *fakeClient) Discovery(_ context.Context, name string) (contract.Discove
 
 func (f *fakeClient) List(_ context.Context, filter client.Filter) ([]client.Execution, error) {
 	found, err := f.onList(filter.Query())
-	found = slices.Clone(found) // several may list at once
+	// Several may list at once.
+	found = slices.DeleteFunc(slices.Clone(found), func(e client.Execution) bool { return !filter.Selects(&e.Status) })
 	slices.SortFunc(found, func(a, b client.Execution) int { return strings.Compare(a.Name, b.Name) })
 	return found, err
 }

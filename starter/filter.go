@@ -20,72 +20,97 @@ import (
 
 // filter selects devices: the values of one flag are alternatives, and all flags must match.
 type filter struct {
-	states, kinds, hosts   []string // --state, --type, --host
-	models, faults, labels []string
-	onHold                 bool
-	olderThan              time.Duration
-	needsOperator          bool
-	awaitingCleaning       bool
-	oneTimeUse             bool
-	all                    bool
+	by        client.Filter
+	onHold    bool
+	olderThan time.Duration
+	all       bool // retired devices, too
 	// globs are patterns of NAMEs.
 	globs []string
-	// labeled are the labels, as check has read them.
-	labeled []device.LabelSelector
+}
+
+// selectedBy are the fields by which commands that act choose devices; listedBy are those of list beside them.
+var (
+	selectedBy = []*client.Field{client.ByState, client.ByType, client.ByHost, client.ByModel, client.ByFault,
+		client.ByLabel, client.ByNeedsOperator}
+	listedBy = []*client.Field{client.ByAwaitingCleaning, client.ByOneTimeUse}
+)
+
+// flagOf is the name of a field's flag.
+func flagOf(by *client.Field) string { return strings.ReplaceAll(cmp.Or(by.Also, by.Name), "_", "-") }
+
+// fieldFlags declares the flags of fields, which check reads.
+func fieldFlags(flags *pflag.FlagSet, fields []*client.Field) {
+	for _, by := range fields {
+		switch name := flagOf(by); {
+		case by.Bool():
+			flags.Bool(name, false, "only devices "+strings.ReplaceAll(by.About, ", or do not", ""))
+		case by == client.ByLabel:
+			flags.StringArray(name, nil, "`"+by.Value+"`: only devices "+by.About)
+		default:
+			flags.StringSlice(name, nil, "`"+by.Value+"[,"+by.Value+"…]`: only devices "+by.About)
+		}
+	}
 }
 
 // selectors are the filters by which commands that act choose devices.
 func (f *filter) selectors(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.states, "state", nil, "`S[,S…]`: devices in one of these states")
-	flags.StringSliceVar(&f.kinds, "type", nil, "`T[,T…]`: devices of these types, such as DISK or NVME")
-	flags.StringSliceVar(&f.hosts, "host", nil, "`H[,H…]`: devices on these hosts")
-	flags.StringSliceVar(&f.models, "model", nil, "`M[,M…]`: devices of exactly these models")
-	flags.StringSliceVar(&f.faults, "fault", nil, "`CODE[,CODE…]`: devices with one of these faults")
-	flags.StringArrayVar(&f.labels, "label", nil, "`SELECTOR`: devices whose labels match: KEY=VALUE, KEY!=VALUE, KEY "+
-		"or !KEY")
-	flags.BoolVar(&f.onHold, "on-hold", false, "devices that maintain put on hold, or whose clean a runbook holds")
+	fieldFlags(flags, selectedBy)
+	flags.BoolVar(&f.onHold, "on-hold", false, "only devices that maintain put on hold, or whose clean a runbook holds")
 	flags.Var(valueOf("", f.setOlderThan), "older-than",
-		"`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
-	flags.BoolVar(&f.needsOperator, "needs-operator", false, "devices that need an operator")
+		"`AGE`: only devices that are in their state for longer, as 90m, 36h or 2d")
 }
 
 // selectorNames are the flags of selectors.
-var selectorNames = []string{"state", "type", "host", "model", "fault", "label", "on-hold", "older-than",
-	"needs-operator"}
+var selectorNames = append(mapped(selectedBy, flagOf), "on-hold", "older-than")
 
 // selected says whether one of the selectors was given.
 func selected(flags *pflag.FlagSet) bool {
 	return slices.ContainsFunc(selectorNames, flags.Changed)
 }
 
-// check refuses values that can never match, so that a typing error does not look like an
-// empty fleet.
+// check reads the flags, and refuses values that can never match, so that a typing error does not look like an empty
+// fleet.
 func (f *filter) check(flags *pflag.FlagSet) error {
 	if err := noneEmpty(flags, selectorNames...); err != nil {
 		return err
 	}
-	for name, values := range map[string][]string{"type": f.kinds, "host": f.hosts, "model": f.models} {
-		if slices.Contains(values, "") {
-			return usagef("--%s has an empty value", name)
+	f.by = client.Filter{}
+	for _, by := range slices.Concat(selectedBy, listedBy) {
+		given := flags.Lookup(flagOf(by))
+		if given == nil || !given.Changed {
+			continue
+		}
+		values := []string{given.Value.String()}
+		if list, is := given.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if err := checkValue(by, value); err != nil {
+				return err
+			}
+		}
+		if by.Fold != nil {
+			values = mapped(values, by.Fold)
+		}
+		if !by.Bool() || values[0] == client.Booleans[0] {
+			f.by[by] = values
 		}
 	}
-	for _, s := range f.states {
-		if !slices.Contains(device.States(), device.State(s)) {
-			return usagef("--state %q: must be one of %s", s, join(device.States()))
+	return nil
+}
+
+func checkValue(by *client.Field, value string) error {
+	switch {
+	case value == "":
+		return usagef("--%s has an empty value", flagOf(by))
+	case by.Allowed != nil && !slices.Contains(by.Allowed, value):
+		return usagef("--%s %q: must be one of %s", flagOf(by), value, strings.Join(by.Allowed, ", "))
+	case by == client.ByFault && !slices.Contains(device.Codes(), device.Code(value)):
+		return unknownValue(flagOf(by), value, device.Codes(), "is not a fault")
+	case by.Read != nil:
+		if _, err := by.Read(value); err != nil {
+			return usagef("--%s: %s", flagOf(by), err)
 		}
-	}
-	for _, c := range f.faults {
-		if !slices.Contains(device.Codes(), device.Code(c)) {
-			return unknownValue("fault", c, device.Codes(), "is not a fault")
-		}
-	}
-	f.labeled = nil
-	for _, text := range f.labels {
-		selector, err := device.ParseLabelSelector(text)
-		if err != nil {
-			return usagef("--label: %s", err)
-		}
-		f.labeled = append(f.labeled, selector)
 	}
 	return nil
 }
@@ -100,17 +125,12 @@ func unknownValue[T ~string](flag, value string, known []T, message string) erro
 	return f
 }
 
-// query is the part of the filter that the server compares. Without a state it leaves
-// out retired devices.
+// query is the part of the filter that a listing compares. Without a state it leaves out retired devices.
 func (f *filter) query() client.Filter {
-	q := client.Filter{
-		NeedsOperator: f.needsOperator, AwaitingCleaning: f.awaitingCleaning,
-		Types: mapped(f.kinds, strings.ToUpper), Hosts: mapped(f.hosts, strings.ToLower), Faults: f.faults,
-	}
-	for _, s := range device.States() {
-		if slices.Contains(f.states, string(s)) || len(f.states) == 0 && !f.all && s != device.Retired {
-			q.States = append(q.States, s)
-		}
+	q := client.Filter{}
+	maps.Copy(q, f.by)
+	if len(q[client.ByState]) == 0 && !f.all {
+		q[client.ByState] = client.InService()
 	}
 	return q
 }
@@ -123,7 +143,7 @@ func mapped[T any](values []T, by func(T) string) []string {
 	return out
 }
 
-// keep applies the conditions that the server cannot compare.
+// keep applies the conditions that no listing compares.
 func (f *filter) keep(found []client.Execution) []contract.DeviceStatus {
 	kept := make([]contract.DeviceStatus, 0, len(found))
 	for _, e := range found {
@@ -135,10 +155,8 @@ func (f *filter) keep(found []client.Execution) []contract.DeviceStatus {
 }
 
 func (f *filter) matches(v contract.DeviceStatus) bool {
-	return (len(f.models) == 0 || slices.Contains(f.models, v.Model)) &&
-		(!f.oneTimeUse || v.OneTimeUse) && (!f.onHold || isOnHold(v)) &&
-		(len(f.globs) == 0 || slices.ContainsFunc(f.globs, func(g string) bool { return globMatches(g, v.Name) })) &&
-		!slices.ContainsFunc(f.labeled, func(s device.LabelSelector) bool { return !s.Selects(v.Labels) })
+	return (!f.onHold || isOnHold(v)) &&
+		(len(f.globs) == 0 || slices.ContainsFunc(f.globs, func(g string) bool { return globMatches(g, v.Name) }))
 }
 
 // isOnHold says that maintain put the device on hold, or that a runbook holds its clean.
@@ -200,19 +218,10 @@ func (a *app) listed(ctx context.Context, l deviceClient, q client.Filter) ([]cl
 // checkKnown refuses values that no device has. What a device that was found has is known;
 // only for the rest are all devices asked for.
 func (a *app) checkKnown(ctx context.Context, l deviceClient, f *filter, found []client.Execution) error {
-	checks := []struct {
-		flag   string
-		values []string
-		of     func(contract.DeviceStatus) string
-	}{
-		{"host", mapped(f.hosts, strings.ToLower), func(v contract.DeviceStatus) string { return v.Hostname }},
-		{"type", mapped(f.kinds, strings.ToUpper), func(v contract.DeviceStatus) string { return v.Type }},
-		{"model", f.models, func(v contract.DeviceStatus) string { return v.Model }},
-	}
 	all, complete := found, false
-	for _, c := range checks {
-		for _, value := range c.values {
-			has := func(e client.Execution) bool { return c.of(e.Status) == value }
+	for _, by := range []*client.Field{client.ByHost, client.ByType, client.ByModel} {
+		for _, value := range f.by[by] {
+			has := func(e client.Execution) bool { return by.Text(&e.Status) == value }
 			if slices.ContainsFunc(all, has) {
 				continue
 			}
@@ -226,9 +235,9 @@ func (a *app) checkKnown(ctx context.Context, l deviceClient, f *filter, found [
 			if !slices.ContainsFunc(all, has) {
 				known := map[string]bool{}
 				for _, e := range all {
-					known[c.of(e.Status)] = true
+					known[by.Text(&e.Status)] = true
 				}
-				return unknownValue(c.flag, value, slices.Collect(maps.Keys(known)), "no device has this "+c.flag)
+				return unknownValue(flagOf(by), value, slices.Collect(maps.Keys(known)), "no device has this "+flagOf(by))
 			}
 		}
 	}

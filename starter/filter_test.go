@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +20,20 @@ import (
 const base = "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running'"
 
 func TestQuery(t *testing.T) {
-	const living = " AND DeviceState IN ('unknown', 'manageable', 'available', 'allocated', 'pending_cleaning', " +
-		"'cleaning', 'error')"
+	const living = " AND DeviceState != 'retired'"
 	for name, tt := range map[string]struct {
 		filter filter
 		want   string
 	}{
 		"retired are hidden":        {filter{}, base + living},
 		"unless all are requested":  {filter{all: true}, base},
-		"or their state is named":   {filter{states: []string{"retired"}}, base + " AND DeviceState = 'retired'"},
-		"needs operator":            {filter{all: true, needsOperator: true}, base + " AND NeedsOperator = true"},
-		"awaits cleaning":           {filter{all: true, awaitingCleaning: true}, base + " AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
-		"values cannot break out":   {filter{all: true, hosts: []string{"x' OR DeviceState = 'error"}}, base + ` AND DeviceHost STARTS_WITH 'x'`},
-		"nor by the escape itself":  {filter{all: true, faults: []string{`x\' OR 1=1 --`}}, base + ` AND DeviceFault STARTS_WITH 'x'`},
-		"nor by the other quote":    {filter{all: true, kinds: []string{`a"b`}}, base + ` AND DeviceType STARTS_WITH 'A'`},
-		"nor by ending the literal": {filter{all: true, faults: []string{"x\\"}}, base + ` AND DeviceFault STARTS_WITH 'x'`},
+		"or their state is named":   {filter{by: client.Filter{client.ByState: {"retired"}}}, base + " AND DeviceState = 'retired'"},
+		"needs operator":            {filter{all: true, by: client.Filter{client.ByNeedsOperator: {"true"}}}, base + " AND NeedsOperator = true"},
+		"awaits cleaning":           {filter{all: true, by: client.Filter{client.ByAwaitingCleaning: {"true"}}}, base + " AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
+		"values cannot break out":   {filter{all: true, by: client.Filter{client.ByHost: {"x' OR DeviceState = 'error"}}}, base + ` AND DeviceHost STARTS_WITH 'x'`},
+		"nor by the escape itself":  {filter{all: true, by: client.Filter{client.ByFault: {`x\' OR 1=1 --`}}}, base + ` AND DeviceFault STARTS_WITH 'x'`},
+		"nor by the other quote":    {filter{all: true, by: client.Filter{client.ByType: {`A"B`}}}, base + ` AND DeviceType STARTS_WITH 'A'`},
+		"nor by ending the literal": {filter{all: true, by: client.Filter{client.ByFault: {"x\\"}}}, base + ` AND DeviceFault STARTS_WITH 'x'`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, tt.filter.query().Query())
@@ -167,10 +167,15 @@ func quotedWords(line string) (all []string) {
 
 // The server compares what it can.
 func TestFiltersAreSentToTheServer(t *testing.T) {
-	q := (&filter{all: true, kinds: []string{"nvme", "Gpu"}, hosts: []string{"H1", "h2"},
-		faults: []string{"io_error", "aborted"}, needsOperator: true}).query()
+	asked := ""
+	l := &fakeClient{onList: func(query string) ([]client.Execution, error) {
+		asked = cmp.Or(asked, query)
+		return nil, nil
+	}}
+	burnish(t, l, "", "list", "--all", "--type", "nvme,Gpu", "--host", "H1,h2", "--fault", "io_error",
+		"--fault", "aborted", "--needs-operator")
 	require.Equal(t, base+" AND DeviceType IN ('NVME', 'GPU') AND DeviceHost IN ('h1', 'h2') AND DeviceFault IN "+
-		"('io_error', 'aborted') AND NeedsOperator = true", q.Query())
+		"('io_error', 'aborted') AND NeedsOperator = true", asked)
 }
 
 // One-time-use devices, and those that wait for a clean, can be listed.
@@ -228,7 +233,7 @@ func TestUnknownValuesAreUsageErrors(t *testing.T) {
 			}
 		})
 	}
-	for line, want := range map[string]int{"--host H1,h2 --type nvme": 1, "--host h4": 2, "--state retired --host h1": 1} {
+	for line, want := range map[string]int{"--host H1,h2 --type nvme": 1, "--host h4": 2, "--state retired --host h1": 2} {
 		l, listings := mixedFleet()
 		got := burnish(t, l, "", append([]string{"list"}, strings.Fields(line)...)...)
 		require.Equal(t, exitOK, got.code, got.errors)

@@ -140,7 +140,7 @@ func more(views []contract.DeviceStatus) string {
 func (a *app) named(ctx context.Context, l deviceClient, names []string) ([]contract.DeviceStatus, error) {
 	listed := map[string]contract.DeviceStatus{}
 	for some := range slices.Chunk(names, namesPerList) {
-		found, err := a.listed(ctx, l, client.Filter{Names: some})
+		found, err := a.listed(ctx, l, client.Filter{client.ByName: some})
 		if err != nil {
 			return nil, err
 		}

@@ -163,7 +163,7 @@ func (a *app) importCheckCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.devices(cmd.Context(), func(l deviceClient) error {
-				views, err := a.find(cmd.Context(), l, &filter{states: []string{string(device.Unknown)}})
+				views, err := a.find(cmd.Context(), l, &filter{by: client.Filter{client.ByState: client.States(device.Unknown)}})
 				if err != nil {
 					return err
 				}

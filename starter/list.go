@@ -15,6 +15,7 @@ import (
 	"burnish/starter/internal/jsonpath"
 	"burnish/starter/internal/live"
 	"burnish/starter/internal/terminal"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -77,7 +78,7 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 					return err
 				}
 				limits := a.withPlaces(cmd.Context(), l, views)
-				if f.needsOperator && limits.Limits == nil {
+				if f.by[client.ByNeedsOperator] != nil && limits.Limits == nil {
 					limits = a.limits(cmd.Context(), l, "")
 				}
 				a.noteAlarms(limits.Alarms)
@@ -88,9 +89,7 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 	}
 	flags := cmd.Flags()
 	f.selectors(flags)
-	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false,
-		"only those that wait for a clean: pending_cleaning, and error while dirty")
-	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "only those that are cleaned after every tenant")
+	fieldFlags(flags, listedBy)
 	flags.BoolVar(&f.all, "all", false, "include retired devices")
 	flags.VarP(valueOf("table", func(text string) error { return o.set(text, &a.format) }), "output", "o",
 		"`FORMAT`: table, wide, name, json, yaml or jsonpath=TEMPLATE")

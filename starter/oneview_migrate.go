@@ -123,7 +123,7 @@ func ofAppliance(appliance string) string {
 // preallocated are the names of the devices of an appliance, or of all, that are
 // pre-allocated.
 func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string) ([]string, error) {
-	found, err := a.listed(ctx, l, client.Filter{Types: []string{contract.TypeNode}, NotState: device.Retired})
+	found, err := a.listed(ctx, l, client.Filter{client.ByType: {contract.TypeNode}, client.ByState: client.InService()})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (a *app) withOneOrAll(ctx context.Context, args []string, do func(l deviceC
 
 // nameOf resolves a device's UUID. None found: it may be a NAME of that form.
 func (a *app) nameOf(ctx context.Context, l deviceClient, id, name string) (string, error) {
-	found, err := a.listed(ctx, l, client.Filter{UUID: id})
+	found, err := a.listed(ctx, l, client.Filter{client.ByUUID: {id}})
 	if err != nil || len(found) == 0 {
 		return name, err
 	}

@@ -14,6 +14,7 @@ import (
 	"burnish/internal/device"
 	"burnish/starter/internal/live"
 	"burnish/starter/internal/terminal"
+	"burnish/workflows/client"
 )
 
 // heartbeatInterval is the longest time between two reports of a running step.
@@ -193,7 +194,9 @@ func (t *loadMeter) look(ctx context.Context, view *live.Screen, _ bool) (int, b
 func (t *loadMeter) open(ctx context.Context, host string) (string, error) {
 	f := *t.filter
 	if host != "all" {
-		f.hosts = []string{host}
+		f.by = client.Filter{}
+		maps.Copy(f.by, t.filter.by)
+		f.by[client.ByHost] = []string{host}
 	}
 	views, err := t.find(ctx, t.l, &f)
 	return t.listing(views), err

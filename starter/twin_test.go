@@ -46,7 +46,7 @@ func (s served) Fleet(ctx context.Context) ([]client.Execution, error) {
 }
 
 func (s served) ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error) {
-	found, err := s.List(ctx, client.Filter{UUID: uuid})
+	found, err := s.List(ctx, client.Filter{client.ByUUID: {uuid}})
 	if err != nil || len(found) == 0 {
 		return client.Execution{}, false, err
 	}

@@ -162,7 +162,7 @@ func (w *watcher) stopped(ctx context.Context) error {
 // not watched any more.
 func (w *watcher) poll(ctx context.Context) (count int, gone []deviceSnapshot, err error) {
 	views, err := w.find(ctx, w.l,
-		&filter{states: []string{string(device.PendingCleaning), string(device.Cleaning), string(device.Error)}})
+		&filter{by: client.Filter{client.ByState: client.States(device.PendingCleaning, device.Cleaning, device.Error)}})
 	if err != nil {
 		return 0, nil, err
 	}

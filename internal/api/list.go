@@ -52,7 +52,7 @@ func listDevices(ctx context.Context, c *call) (any, error) {
 	var selected []*contract.DeviceStatus
 	for i := range all {
 		v := &all[i].Status
-		if (all[i].Err != nil || q.selects(v)) && (q.marker == "" || q.sort.compare(v, &marker) > 0) {
+		if (all[i].Err != nil || q.filter.Selects(v)) && (q.marker == "" || q.sort.compare(v, &marker) > 0) {
 			selected = append(selected, v)
 		}
 	}

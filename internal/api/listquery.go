@@ -10,95 +10,17 @@ import (
 
 	"github.com/google/uuid"
 
-	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 // listQuery is what a caller asks of GET /v2/devices.
 type listQuery struct {
-	filters []func(*contract.DeviceStatus) bool // all of which must hold
-	limit   int
-	marker  string
-	sort    deviceOrder
-	fields  []deviceField
-}
-
-func (q listQuery) selects(v *contract.DeviceStatus) bool {
-	return !slices.ContainsFunc(q.filters, func(selects func(*contract.DeviceStatus) bool) bool { return !selects(v) })
-}
-
-// listFilter is a parameter that selects devices by a field. Values are alternatives.
-type listFilter struct {
-	name, field, about string
-	// list: values may also be separated by commas.
-	list bool
-	// allowed are all values; nil: there are others. fold gives a value its case.
-	allowed []string
-	fold    func(string) string
-}
-
-var (
-	booleans   = []string{"true", "false"}
-	stateWords = wordsOf(device.States())
-)
-
-// texts are the fields of a device that are compared as text.
-var texts = map[string]func(v *contract.DeviceStatus) string{
-	"uuid":         func(v *contract.DeviceStatus) string { return v.UUID },
-	"name":         func(v *contract.DeviceStatus) string { return v.Name },
-	"type":         func(v *contract.DeviceStatus) string { return v.Type },
-	"vendor":       func(v *contract.DeviceStatus) string { return v.Vendor },
-	"model":        func(v *contract.DeviceStatus) string { return v.Model },
-	"serial":       func(v *contract.DeviceStatus) string { return v.Serial },
-	"hostname":     func(v *contract.DeviceStatus) string { return v.Hostname },
-	"status":       func(v *contract.DeviceStatus) string { return string(v.Status) },
-	"device_state": func(v *contract.DeviceStatus) string { return string(v.DeviceState) },
-	"fault":        func(v *contract.DeviceStatus) string { return v.Fault },
-	"instance_uuid": func(v *contract.DeviceStatus) string {
-		if v.InstanceUUID == nil {
-			return ""
-		}
-		return *v.InstanceUUID
-	},
-	"needs_operator": func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) },
-	"dirty":          func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) },
-	"one_time_use":   func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.OneTimeUse) },
-}
-
-// listFilters are Cyborg's filters and those of `burnish list`. Python's clients send True.
-var listFilters = []listFilter{
-	{name: "uuid", field: "uuid", list: true, about: "of these UUIDs", fold: strings.ToLower},
-	{name: "type", field: "type", list: true, about: "of these types, such as DISK or NVME", fold: strings.ToUpper},
-	{name: "vendor", field: "vendor", about: "of these vendors"},
-	{name: "model", field: "model", about: "of exactly these models"},
-	{name: "hostname", field: "hostname", list: true, about: "on these hosts", fold: strings.ToLower},
-	{name: "host", field: "hostname", list: true, about: "as hostname", fold: strings.ToLower},
-	{name: "status", field: "status", list: true, about: "with these administrative states",
-		allowed: wordsOf([]device.Status{device.Enabled, device.Maintaining})},
-	{name: "device_state", field: "device_state", list: true, about: "in these states (2.1)", allowed: stateWords},
-	{name: "state", field: "device_state", list: true, about: "as device_state (2.1)", allowed: stateWords},
-	{name: "name", field: "name", list: true, about: "with these names"},
-	{name: "serial", field: "serial", about: "with these serial numbers"},
-	{name: "instance", field: "instance_uuid", list: true, about: "bound to these instances", fold: strings.ToLower},
-	{name: "fault", field: "fault", list: true, about: "with these faults"},
-	{name: "label", field: "labels", list: true,
-		about: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY"},
-	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
-		fold: strings.ToLower},
-	{name: "awaiting_cleaning", field: "dirty", allowed: booleans, fold: strings.ToLower,
-		about: "that wait for a clean, or do not: pending_cleaning, and error while dirty"},
-	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not",
-		allowed: booleans, fold: strings.ToLower},
-}
-
-// by is the filter with values that it has read.
-func (f listFilter) by(values []string) func(*contract.DeviceStatus) bool {
-	if f.name == "label" {
-		selector, _ := device.ParseLabelSelector(strings.Join(values, ",")) // values has read it
-		return func(v *contract.DeviceStatus) bool { return selector.Selects(v.Labels) }
-	}
-	text := texts[f.field]
-	return func(v *contract.DeviceStatus) bool { return slices.Contains(values, text(v)) }
+	filter client.Filter
+	limit  int
+	marker string
+	sort   deviceOrder
+	fields []deviceField
 }
 
 // listParameters are all parameters of GET /v2/devices.
@@ -111,8 +33,15 @@ func listParameters() []parameter {
 		{Name: "sort_dir", About: "asc or desc"},
 		{Name: "fields", About: "only these fields of each device, separated by commas", Many: true},
 	}
-	for _, f := range listFilters {
-		all = append(all, parameter{Name: f.name, About: "only devices " + f.about, Many: true})
+	for _, by := range client.Fields {
+		since := ""
+		if v := fieldOf(by.Of).since; v > 0 {
+			since = " (" + v.String() + ")"
+		}
+		all = append(all, parameter{Name: by.Name, About: "only devices " + by.About + since, Many: true})
+		if by.Also != "" {
+			all = append(all, parameter{Name: by.Also, About: "only devices as " + by.Name + since, Many: true})
+		}
 	}
 	return all
 }
@@ -142,30 +71,33 @@ func (c *call) listQuery() (q listQuery, err error) {
 	if q.fields, err = c.chosenFields(given["fields"], given.Has("fields")); err != nil {
 		return q, err
 	}
-	for _, f := range listFilters {
-		if !given.Has(f.name) {
+	q.filter = client.Filter{}
+	for _, by := range client.Fields {
+		name := by.Name
+		if by.Also != "" && given.Has(by.Also) {
+			if given.Has(name) {
+				return q, invalid(by.Also+" is "+name+": both are given", "leave out one of them")
+			}
+			name = by.Also
+		}
+		if !given.Has(name) {
 			continue
 		}
-		values, err := f.values(given[f.name])
-		if err == nil {
-			err = c.mayUse(f.name, f.field)
+		if q.filter[by], err = filterValues(by, name, given[name]); err == nil {
+			err = c.mayUse(name, by.Of)
 		}
 		if err != nil {
 			return q, err
 		}
-		q.filters = append(q.filters, f.by(values))
-	}
-	if given.Has("state") && given.Has("device_state") || given.Has("host") && given.Has("hostname") {
-		return q, invalid("state is device_state, and host is hostname: both are given", "leave out one of them")
 	}
 	return q, nil
 }
 
-// values reads a filter's values.
-func (f listFilter) values(given []string) ([]string, error) {
+// filterValues reads the values of a filter.
+func filterValues(by *client.Field, name string, given []string) ([]string, error) {
 	var values []string
 	for _, each := range given {
-		if f.list {
+		if by.List {
 			values = append(values, strings.Split(each, ",")...)
 		} else {
 			values = append(values, each)
@@ -173,39 +105,39 @@ func (f listFilter) values(given []string) ([]string, error) {
 	}
 	for i, v := range values {
 		if v = strings.TrimSpace(v); v == "" {
-			return nil, invalid(f.name+" has an empty value", "give a value, or leave it out")
+			return nil, invalid(name+" has an empty value", "give a value, or leave it out")
 		}
-		if f.name == "name" {
-			name, err := device.CanonicalName(v)
+		if by.Read != nil {
+			read, err := by.Read(v)
 			if err != nil {
-				return nil, invalid("name: "+err.Error(), "give the name of a device")
+				return nil, invalid(name+": "+err.Error(), by.Remedy)
 			}
-			v = name
+			v = read
 		}
-		if f.name == "label" {
-			if _, err := device.ParseLabelSelector(v); err != nil {
-				return nil, invalid("label: "+err.Error(), "give terms such as rack=a1")
-			}
+		if by.Fold != nil { // Python's clients send True
+			v = by.Fold(v)
 		}
-		if f.fold != nil {
-			v = f.fold(v)
-		}
-		if f.allowed != nil && !slices.Contains(f.allowed, v) {
-			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", f.name, v, strings.Join(f.allowed, ", ")),
+		if by.Allowed != nil && !slices.Contains(by.Allowed, v) {
+			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", name, v, strings.Join(by.Allowed, ", ")),
 				"give one of them")
 		}
 		values[i] = v
 	}
-	if slices.Equal(f.allowed, booleans) && len(values) > 1 {
-		return nil, invalid(f.name+" is given twice", "give it once")
+	if by.Bool() && len(values) > 1 {
+		return nil, invalid(name+" is given twice", "give it once")
 	}
 	return values, nil
+}
+
+// fieldOf is the member of a device with this name.
+func fieldOf(name string) deviceField {
+	return deviceFields[slices.IndexFunc(deviceFields, func(f deviceField) bool { return f.name == name })]
 }
 
 // mayUse refuses a parameter about a field that the caller does not see: answers that depend
 // on it would show it.
 func (c *call) mayUse(parameter, field string) error {
-	f := deviceFields[slices.IndexFunc(deviceFields, func(f deviceField) bool { return f.name == field })]
+	f := fieldOf(field)
 	switch {
 	case c.version.less(f.since):
 		return invalid(fmt.Sprintf("%s: version %s has no %s", parameter, c.version, field),
@@ -262,7 +194,7 @@ func orderBy(key string) func(a, b *contract.DeviceStatus) int {
 	case "updated_at":
 		return func(a, b *contract.DeviceStatus) int { return a.UpdatedAt.Compare(b.UpdatedAt) }
 	}
-	text := texts[key]
+	text := client.Fields[slices.IndexFunc(client.Fields, func(by *client.Field) bool { return by.Name == key })].Text
 	return func(a, b *contract.DeviceStatus) int { return strings.Compare(text(a), text(b)) }
 }
 
@@ -299,12 +231,4 @@ func (c *call) order(given url.Values) (o deviceOrder, err error) {
 	}
 	o.descending = direction == "desc"
 	return o, c.mayUse(name, o.key)
-}
-
-func wordsOf[T ~string](values []T) []string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	return words
 }

@@ -62,9 +62,8 @@ func Nearest(unknown string) string {
 	for i, variable := range known {
 		known[i] = strings.TrimPrefix(variable, prefix)
 	}
-	slices.Sort(known)
-	if near := spelling.Nearest(name, known); near != "" {
-		return prefix + near
+	if near := spelling.Near(name, known); len(near) > 0 {
+		return prefix + near[0]
 	}
 	return ""
 }

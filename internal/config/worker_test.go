@@ -278,7 +278,7 @@ func TestTheNearestSetting(t *testing.T) {
 		"BURNISH_LOGLEVEL":          "BURNISH_LOG_LEVEL",
 		"BURNISH_AMPQ_URL":          "BURNISH_AMQP_URL",
 		"BURNISH_API_TOKN":          "BURNISH_API_TOKEN",
-		"BURNISH_SILENT_AFTER":      "BURNISH_HOST_SILENT_AFTER",
+		"BURNISH_SILENT_AFTER":      "",
 		"BURNISH_EXTRA_HOP_COUNTER": "",
 		"BURNISH_X":                 "",
 	} {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"burnish/internal/device"
@@ -318,24 +319,19 @@ func (d *State) burned(j *Job, o Outcome) {
 
 // burnProfiled goes on once the server has its profile.
 func (d *State) burnProfiled(j *Job, out Outcome) {
-	if d.burns(j) {
-		f := d.profileFault(out.Fault)
-		switch o := d.concludePool(device.AskPoolApplied, j.Server, out.Fault); {
-		case o.Needs(device.Proceed):
-			f = nil
-		case o.Event == device.LostRace:
-			f = d.takenFault()
-		case out.Fault == nil && j.Server.Gap:
-			f = d.usedFault()
-		}
-		if j.Fault = f; f == nil {
-			d.enter(j, phBurnConclude)
-			return
-		}
-		d.burnEnds(j, f)
+	if !d.burns(j) {
+		d.burnEnds(j, nil)
 		return
 	}
-	d.burnEnds(j, nil)
+	switch o := d.concludePool(device.AskPoolApplied, j.Server, out.Fault); {
+	case o.Needs(device.Proceed):
+		j.Fault = nil
+		d.enter(j, phBurnConclude)
+	case o.Event == device.LostRace:
+		d.burnEnds(j, d.takenFault())
+	default:
+		d.burnEnds(j, cmp.Or(out.Fault, d.usedFault()))
+	}
 }
 
 func (d *State) burnConcludes(j *Job) {
@@ -519,22 +515,7 @@ func (d *State) takenMeanwhile() error {
 	return d.refuse(device.CodeConflict, "the device was taken while the bind waited", "take another device")
 }
 
-func (d *State) claimAgain(j *Job, _ contract.BindInput) { d.alreadyGranted(j, 0) }
-
-// bindAgain answers a bind that was carried out before, under its update ID. By now the device may be bound to another
-// instance.
-func (d *State) bindAgain(j *Job, in contract.BindInput) {
-	in.Request = requestOf(j, in)
-	d.burnAgain(j, in)
-}
-
-func (d *State) burnAgain(j *Job, in contract.BindInput) {
-	if !d.oursNow(in) {
-		d.refused(j, d.bindingEnded())
-		return
-	}
-	d.grantAgain(j)
-}
+func (d *State) claimAgain(j *Job) { d.alreadyGranted(j, 0) }
 
 func (d *State) bindingEnded() error {
 	return d.refuse(device.CodeBindingEnded, "the binding of this request has ended", "bind again with a new request")

@@ -126,7 +126,7 @@ func (d *State) cleanReserved(j *Job, o Outcome) {
 		d.discoverForClean(j, phCleanDiscovered)
 		return
 	}
-	d.cleanChecks(j)
+	d.enter(j, phCleanRecords)
 }
 
 func (d *State) cleanDiscovered(j *Job, o Outcome) {
@@ -138,19 +138,11 @@ func (d *State) cleanDiscovered(j *Job, o Outcome) {
 		d.cleanEnds(j)
 		return
 	}
-	d.cleanChecks(j)
-}
-
-// cleanChecks asks before a clean, until there is an answer, who else has the hardware. The inventory tells, but for
-// devices of Nova's: for them the listing is asked.
-func (d *State) cleanChecks(j *Job) {
-	if d.Host.Identity.Serial == "" {
-		d.cleanPlans(j)
-		return
-	}
 	d.enter(j, phCleanRecords)
 }
 
+// cleanRecordsCall asks before a clean, until there is an answer, who else has the hardware. The inventory tells, but
+// for devices of Nova's: for them the listing is asked.
 func (d *State) cleanRecordsCall(j *Job) {
 	i, serial := d.Host.Identity, ""
 	if !d.ownedByBurnish() {
@@ -404,8 +396,6 @@ func (d *State) serverRead(j *Job, o Outcome) {
 		d.must(device.Event{Kind: seen.Event})
 	}
 	switch {
-	case !seen.Needs(device.Proceed):
-		d.serverPrepared(j, Outcome{Fault: d.profileFault(nil)})
 	case found.Ownership == device.PoolOurs && !d.pool().Applying:
 		d.serverPrepared(j, Outcome{})
 	case found.Ownership == device.PoolFree && worked(j.Run):
@@ -415,13 +405,6 @@ func (d *State) serverRead(j *Job, o Outcome) {
 	default:
 		d.profile(j, ProfileKind{}, phPrepared)
 	}
-}
-
-func (d *State) serverProfiled(j *Job, o Outcome) {
-	if o.Fault == nil && j.Server.Ownership != device.PoolOurs {
-		o.Fault = d.profileFault(nil)
-	}
-	d.serverPrepared(j, o)
 }
 
 func (d *State) serverPrepared(j *Job, o Outcome) {

@@ -155,7 +155,7 @@ func (d *State) look(j *Job) {
 
 func (d *State) lookedFirst(j *Job, o Outcome) {
 	f := d.discovered(j, o)
-	if f == nil && d.Intent.ConfirmSerial && d.Host.Identity.Serial != "" {
+	if f == nil && d.Intent.ConfirmSerial {
 		d.enter(j, phLookUnique)
 		return
 	}

@@ -288,7 +288,7 @@ func init() {
 		{phase: phLeave, begin: (*State).leaveBegins},
 		{phase: phLeaveAlone, provider: forItself, begin: (*State).leaveAlone, then: (*State).leaveRead},
 		{phase: phLeaveReserve, provider: forItself, begin: (*State).leaveReserveCall, then: (*State).leaveReserved},
-		{phase: phSlotAsk, begin: (*State).slotAsk, then: (*State).slotAsked, stops: (*State).slotUnwanted},
+		{phase: phSlotAsk, begin: (*State).slotAsk, then: (*State).slotAsked},
 		{phase: phSlotStart, begin: (*State).slotStart, then: (*State).slotWaits, stops: (*State).slotUnwanted},
 		{phase: phSlotWait, begin: (*State).slotWait, until: (*State).slotOver, then: (*State).slotWaited},
 
@@ -302,7 +302,7 @@ func init() {
 		{phase: phStepHeld, begin: (*State).stepHeld, until: (*State).stepReleased, then: (*State).stepGoesOn},
 		{phase: phPrepare, begin: func(d *State, j *Job) { d.readPool(j, 0) }, then: (*State).serverRead,
 			stops: (*State).cleanStops},
-		{phase: phPrepared, then: (*State).serverProfiled},
+		{phase: phPrepared, then: (*State).serverPrepared},
 		{phase: phStep, begin: (*State).step, then: (*State).stepEnded, stops: (*State).cleanStops},
 		{phase: phReplan, then: (*State).replan},
 		{phase: phHold, begin: (*State).hold, until: (*State).holdOver, then: (*State).released},
@@ -366,9 +366,9 @@ func init() {
 		on(contract.VerbEnroll, (*State).checkEnroll, (*State).enroll),
 
 		on(contract.VerbClaim, (*State).checkClaim, (*State).claim, repeated((*State).claimAgain)),
-		on(contract.VerbBurn, (*State).checkBurn, (*State).burn, repeated((*State).burnAgain)),
+		on(contract.VerbBurn, (*State).checkBurn, (*State).burn, repeated((*State).grantAgain)),
 		on(contract.VerbUnclaim, (*State).checkUnclaim, (*State).unclaim),
-		on(contract.VerbBind, (*State).checkClaim, (*State).bind, repeated((*State).bindAgain)),
+		on(contract.VerbBind, (*State).checkClaim, (*State).bind, repeated((*State).grantAgain)),
 		on(contract.VerbUnbind, (*State).checkUnbind, (*State).unbind),
 		on(contract.VerbRebuild, (*State).checkRebuild, (*State).rebuild),
 

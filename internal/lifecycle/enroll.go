@@ -145,11 +145,7 @@ func (d *State) enrollDiscovered(j *Job, o Outcome) {
 		d.enrollRefused(j, err)
 		return
 	}
-	if d.Host.Identity.Serial != "" {
-		d.enter(j, phEnrollUnique)
-		return
-	}
-	d.enter(j, phEnrollProvider)
+	d.enter(j, phEnrollUnique)
 }
 
 // enrollRefused leaves nothing with the host, unless its record is of a device whose workflow was lost (F35).
@@ -321,11 +317,7 @@ func (d *State) replaceDiscovered(j *Job, o Outcome) {
 		return
 	}
 	j.Host = found
-	if found.Identity.Serial != "" {
-		d.enter(j, phReplaceUnique)
-		return
-	}
-	d.enter(j, phReplaceProvider)
+	d.enter(j, phReplaceUnique)
 }
 
 // replaceOthers asks for the next unit, which was not moved here.
@@ -434,19 +426,9 @@ func (d *State) moveUnprofiled(j *Job, o Outcome) {
 // mergeEnrollment returns an enrollment for another slot. Fields that the slot does not set are kept.
 func mergeEnrollment(e, at contract.Enrollment) contract.Enrollment {
 	e.Name, e.Address, e.OperatorAssertsClean = at.Name, at.Address, false
-	if at.Host != "" {
-		e.Host = at.Host
-	}
-	if at.Driver != "" {
-		e.Driver = at.Driver
-	}
-	if at.Pool != nil {
-		e.Pool = at.Pool
-	}
-	settings := maps.Clone(e.Settings)
-	if settings == nil && len(at.Settings) > 0 {
-		settings = map[string]string{}
-	}
+	e.Host, e.Driver, e.Pool = cmp.Or(at.Host, e.Host), cmp.Or(at.Driver, e.Driver), cmp.Or(at.Pool, e.Pool)
+	settings := map[string]string{}
+	maps.Copy(settings, e.Settings)
 	maps.Copy(settings, at.Settings)
 	e.Settings = settings
 	return e

@@ -355,6 +355,30 @@ func TestMoveKeepsStateAndHistory(t *testing.T) {
 	}
 }
 
+// Of the new slot is what the operator names; all else is the old one's.
+//
+// D10
+func TestMoveKeepsWhatItDoesNotName(t *testing.T) {
+	s := newScene(t)
+	s.e.Address, s.e.OperatorAssertsClean = "0000:01:00.0", true
+	s.enrolled(true)
+	for _, c := range []struct{ named, want contract.Enrollment }{
+		{contract.Enrollment{Name: "d2"}, contract.Enrollment{Name: "d2", Host: "h1", Driver: "testdriver",
+			Settings: map[string]string{"path": "/dev/d1"}}},
+		{contract.Enrollment{Name: "d2", Host: "h2", Driver: "other", Address: "0000:02:00.0",
+			Settings: map[string]string{"slot": "2"}, Pool: &contract.Pool{Appliance: "rack2"}},
+			contract.Enrollment{Name: "d2", Host: "h2", Driver: "other", Address: "0000:02:00.0",
+				Settings: map[string]string{"path": "/dev/d1", "slot": "2"}, Pool: &contract.Pool{Appliance: "rack2"}}},
+	} {
+		c.want.Type, c.want.Owner, c.want.OneTimeUse = s.e.Type, s.e.Owner, true
+		move := newScene(t)
+		move.putBack(s.d.DeviceState)
+		move.ok(contract.VerbMove, contract.MoveInput{Enrollment: c.named})
+		require.Equal(t, c.want, move.moved[0].Enrollment)
+		require.Equal(t, s.e.Settings, s.d.Enrollment.Settings)
+	}
+}
+
 // A serial that another device has is not enrolled a second time, by a listing or by the host's records; an
 // enrollment, a replacement and each clean ask for every record of the hardware, too. That other device is asked to
 // re-check.

@@ -409,6 +409,14 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 	s.hint()
 	s.returned()
 	s.waitsNot()
+	s.allocated("c2")
+	s.inv.ProviderGone = true
+	s.hint()
+	s.rest()
+	s.waits(device.CodeNoProvider, false)
+	s.ok(contract.VerbRetire, gaveUp("c2"))
+	s.lasts(time.Hour)
+	s.waitsNot() // a retired device needs none
 }
 
 // Forget does not delete Nova's provider, and leaves it reserved.
@@ -659,6 +667,7 @@ func TestAUseBeforeTheDeviceLeavesTheOfferIsSeen(t *testing.T) {
 			"another provider":     func(s *scene) { s.inv.Recreate("again"); s.usedAndFreed("c2") },
 			"leaves in between":    func(s *scene) { s.leavesAtTheRead() },
 			"reserved, and leaves": func(s *scene) { s.leavesAtTheRead(); s.inv.WriteByOther(1) },
+			"after the read":       (*scene).recreatedBeforeItsWrite,
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				s := novas(t).offers()
@@ -669,7 +678,11 @@ func TestAUseBeforeTheDeviceLeavesTheOfferIsSeen(t *testing.T) {
 					s.kept(device.Retired, "")
 					return
 				}
-				s.faultOf(device.CodeInUse, err)
+				code := device.CodeInUse
+				if what == "after the read" {
+					code = device.CodeInventoryGenerationAhead // the write finds it
+				}
+				s.faultOf(code, err)
 				s.lasts(time.Minute)
 				s.hint()
 				s.lasts(time.Minute)
@@ -688,6 +701,17 @@ func (s *scene) leavesAtTheRead() {
 			s.inv.Free("c1")
 		}
 		return nil
+	}
+}
+
+// recreatedBeforeItsWrite: Nova re-creates the provider after it was read, with the same generation by coincidence, and
+// an instance uses it.
+func (s *scene) recreatedBeforeItsWrite() {
+	s.before = func() {
+		if s.d.Due()[0].Activity == contract.ActivityEnsureReserved {
+			s.before = nil
+			s.recreated(true)
+		}
 	}
 }
 

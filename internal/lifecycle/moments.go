@@ -85,8 +85,6 @@ func (d *State) backoff(f *device.Fault) {
 	switch f.Code {
 	case device.CodeHostUnreachable:
 		d.waiting(contract.WaitHost, f)
-	case device.CodeProfileFailed:
-		d.waiting(contract.WaitAppliance, f)
 	default:
 		d.waiting(contract.WaitInventory, f)
 	}

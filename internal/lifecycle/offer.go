@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"burnish/internal/device"
@@ -40,11 +41,11 @@ func (d *State) returnUnprofiled(j *Job, out Outcome) {
 	case o.Event == device.ReservationChanged: // SAFETY F34: what others may have used is not offered
 		d.Clean = nil
 		d.concludePool(device.AskPoolReturn, j.Server, nil)
-	case out.Fault != nil:
-		d.Clean = nil
-		d.fail(out.Fault)
 	default:
-		d.retry = d.profileFault(nil)
+		d.Clean = nil
+		d.fail(cmp.Or(out.Fault, &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed,
+			Message: "the server's profile is still on " + d.Enrollment.Pool.Appliance + " although it was removed",
+			Remedy:  "look at the server's profile on the appliance, then clean " + d.Name}))
 	}
 	d.workEnds(j)
 }
@@ -288,9 +289,7 @@ func (d *State) leaveRead(j *Job, o Outcome) {
 
 func (d *State) leaveReserveCall(j *Job) {
 	in := d.clearedFor(d.request(), j.Kind)
-	if !d.ownedByBurnish() {
-		in.Expect, in.Provider = &j.Found.Generation, j.Found.Provider
-	}
+	in.Provider = j.Found.Provider // the one that was read, if it is Nova's
 	j.Asked = d.askToWrite(device.AskToLeave, in)
 	d.reserve(j, in, How{Client: true})
 }

@@ -204,6 +204,15 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 				[]any{s.d.Finished, s.inv.Exists, s.known, len(s.names) == 1})
 		})
 	}
+	s := newScene(t).offers()
+	s.ok(contract.VerbRetire, gaveUp(""))
+	forget, err := s.send(contract.VerbForget, contract.TenantInput{})
+	require.NoError(t, err)
+	s.until(contract.ActivityDeleteProvider)
+	s.inv.AllocateUnchecked("c1")
+	s.rest()
+	s.faultOf(device.CodeInUse, forget.Err)
+	require.Equal(t, []any{device.Retired, false, true}, []any{s.d.Device.State, s.d.Finished, s.inv.Exists})
 }
 
 // Nothing can clean it: one-time-use, it needs the operator, who can but retire it; else it is returned and marked not

@@ -212,16 +212,6 @@ func (d *State) takenNote() string {
 		" has the server, and its maintenance ends when a poll finds that they have left it"
 }
 
-// profileFault is the fault of a profile that is not as the appliance was asked for; f is the call's, if it had one.
-func (d *State) profileFault(f *device.Fault) *device.Fault {
-	if f != nil {
-		return f
-	}
-	return &device.Fault{Class: device.Transient, Code: device.CodeProfileFailed,
-		Message: "the server's profile on " + d.Enrollment.Pool.Appliance + " is not as Burnish asked for",
-		Remedy:  "look at the server's profile on the appliance"}
-}
-
 // asksPool says that the appliance must be asked because of a hint, or because the profile of a device in use is not
 // known. In other states the device asks before it uses the server.
 func (d *State) asksPool() bool {

@@ -217,7 +217,7 @@ func TestABindOfASharedServer(t *testing.T) {
 				Message: "the template does not fit"}
 		}
 		_, err := s.do(contract.VerbBind, contract.BindInput{Instance: "i1", Request: fmt.Sprint(after)})
-		require.Error(t, err)
+		s.faultOf(map[bool]device.Code{false: device.CodeProfileFailed, true: device.CodeApplianceUnreachable}[after], err)
 		s.pool.injectFault = nil
 		s.noProfile()
 	}
@@ -245,6 +245,18 @@ func TestACleanWaitsForTheAppliance(t *testing.T) {
 		s.noProfile()
 		s.waitsNot()
 	}
+}
+
+// A server that the appliance shows with its profile after that was removed is not offered.
+//
+// S4.21
+func TestAServerThatKeepsItsProfileIsNotOffered(t *testing.T) {
+	s := server(t).offers().boundTo("i1")
+	s.ends[contract.ActivityRemoveProfile] = func(Outcome) Outcome {
+		return Outcome{Found: &contract.PoolSnapshot{Ownership: device.PoolOurs, Profile: s.d.Pool.Profile}}
+	}
+	s.released("i1")
+	s.kept(device.Error, device.CodeProfileFailed)
 }
 
 // Hints never move the state: the appliance decides, and only what is in maintenance because others took it, and for no

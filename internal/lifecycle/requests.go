@@ -41,9 +41,7 @@ func on[In contract.Input](asked contract.Verb, check func(*State, In) error, do
 	return v
 }
 
-func repeated[In contract.Input](again func(*State, *Job, In)) func(*verb) {
-	return func(v *verb) { v.again = func(d *State, j *Job) { again(d, j, j.In.(In)) } }
-}
+func repeated(again func(*State, *Job)) func(*verb) { return func(v *verb) { v.again = again } }
 
 func arriving[In contract.Input](refuse func(*State, In) error) func(*verb) {
 	return func(v *verb) { v.arriving = func(d *State, in contract.Input) error { return refuse(d, in.(In)) } }

@@ -38,11 +38,11 @@ func (d *State) slotAsk(j *Job) {
 }
 
 func (d *State) slotAsked(j *Job, o Outcome) {
-	if o.Fault != nil && !d.slotUnwanted(j) {
+	if o.Fault != nil {
 		d.enter(j, phSlotStart)
 		return
 	}
-	d.slotWaits(j, Outcome{})
+	d.enter(j, phSlotWait)
 }
 
 func (d *State) slotStart(j *Job) {
@@ -52,7 +52,7 @@ func (d *State) slotStart(j *Job) {
 }
 
 func (d *State) slotWaits(j *Job, o Outcome) {
-	if o.Fault != nil {
+	if o.Fault != nil && !d.slotUnwanted(j) {
 		d.back(j, o)
 		return
 	}

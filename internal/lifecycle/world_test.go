@@ -49,6 +49,9 @@ type world struct {
 	moved         []contract.DeviceState
 	taken         bool   // the new name of a move
 	before        func() // is called before each call has effect
+	// slots are those that the limits were asked for; limitsAway: nobody takes the question.
+	slots      []contract.SlotRequest
+	limitsAway bool
 	// tries are how often a call was made, ready when it is made again or given up, began its first attempt.
 	tries        map[string]int
 	ready, began map[string]time.Time
@@ -197,6 +200,14 @@ func (s *scene) carriedOut(c Call, earlier int) Outcome {
 		return Outcome{Found: &s.says}
 	case contract.ForgetLaterInput:
 		s.names = append(s.names, in)
+	case contract.SlotRequest:
+		s.slots = append(s.slots, in)
+		switch {
+		case s.limitsAway && c.Activity == contract.ActivityRequestSlot:
+			return Outcome{Fault: refusing(device.Transient, device.CodeServerUnreachable)}
+		case s.limitsAway:
+			return Outcome{Fault: refusing(device.Permanent, device.CodeNotFound)}
+		}
 	case contract.DeviceInput:
 		if s.taken {
 			return Outcome{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists, Message: "it runs"}}

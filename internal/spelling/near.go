@@ -1,3 +1,4 @@
+// Package spelling finds what an operator may have meant.
 package spelling
 
 import (

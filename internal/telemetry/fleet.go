@@ -134,7 +134,7 @@ func (c *collector) round() {
 func (c *collector) devices(ctx context.Context) ([]sample, error) {
 	var all []sample
 	for _, state := range device.States() {
-		n, err := c.fleet.Client.Count(ctx, client.Filter{States: []device.State{state}})
+		n, err := c.fleet.Client.Count(ctx, client.Filter{client.ByState: {string(state)}})
 		if err != nil {
 			return nil, err
 		}

@@ -47,20 +47,20 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 	for name, c := range map[string]struct {
 		listed listed
 		last   *workflowpb.WorkflowExecutionInfo // of d7, or d0; nil: there is none
-		want   BySerial
+		want   SameSerial
 		ended  bool
 	}{
 		"terminated":                  {listed: listed{ended}, last: ended, ended: true},
 		"enrolled again, and refused": {listed: listed{ended}, last: as("d7", "", device.Absent, failed), ended: true},
 		"running again":               {listed: listed{ended}, last: as("d7", "S2", device.Available, runs)},
 		"running again, not seen yet": {
-			listed: listed{ended}, last: as("d7", "", device.Allocated, runs), want: BySerial{Other: "d7"},
+			listed: listed{ended}, last: as("d7", "", device.Allocated, runs), want: SameSerial{Other: "d7"},
 		},
 		"running again, not listed yet": {
-			listed: listed{ended}, last: as("d7", "S1", device.Unknown, runs), want: BySerial{Other: "d7"},
+			listed: listed{ended}, last: as("d7", "S1", device.Unknown, runs), want: SameSerial{Other: "d7"},
 		},
 		"being enrolled again": {
-			listed: listed{ended}, last: as("d7", "", device.Absent, runs), want: BySerial{Other: "d7"},
+			listed: listed{ended}, last: as("d7", "", device.Absent, runs), want: SameSerial{Other: "d7"},
 		},
 		"being forgotten":                {listed: listed{ended}, last: as("d7", "S1", device.Absent, runs)},
 		"forgotten since":                {listed: listed{ended}, last: as("d7", "S1", device.Retired, completed)},
@@ -68,15 +68,15 @@ func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
 		"replaced since":                 {listed: listed{ended}, last: as("d7", "S2", device.Available, terminated)},
 		"past its retention":             {listed: listed{ended}},
 		"its own earlier run":            {listed: listed{as("d1", "S1", device.Allocated, terminated)}},
-		"another one that has it by now": {listed: listed{ended, other}, want: BySerial{Other: "d8"}},
-		"itself is listed":               {listed: listed{itself}, want: BySerial{Listed: true}},
+		"another one that has it by now": {listed: listed{ended, other}, want: SameSerial{Other: "d8"}},
+		"itself is listed":               {listed: listed{itself}, want: SameSerial{Listed: true}},
 
 		"moved from a name": {
 			listed: listed{former(device.Allocated, terminated)}, last: former(device.Manageable, completed),
 		},
 		"the name that it leaves":  {listed: listed{former(device.Available, runs)}, last: former(device.Absent, runs)},
 		"its move was terminated":  {listed: listed{broken}, last: broken},
-		"another has its old name": {listed: listed{taken}, last: taken, want: BySerial{Other: "d0"}},
+		"another has its old name": {listed: listed{taken}, last: taken, want: SameSerial{Other: "d0"}},
 		"another had its old name": {listed: listed{lost}, last: lost, ended: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func (c *Client) Pages(ctx context.Context, f Filter, do func([]Execution) error
 	return c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		var page []Execution
 		for _, info := range infos {
-			if e := executionOf(info, nil); e.Err != nil || f.Selects(e.Status) {
+			if e := executionOf(info, nil); e.Err != nil || f.Selects(&e.Status) {
 				page = append(page, e)
 			}
 		}
@@ -167,8 +167,8 @@ func (c *Client) page(ctx context.Context,
 	}
 }
 
-// BySerial is what is listed of a serial.
-type BySerial struct {
+// SameSerial is what is listed of a serial.
+type SameSerial struct {
 	// Listed: the device that was asked for is listed with it.
 	Listed bool
 	// Other is another device that has it and is not retired, "" if none is known.
@@ -182,7 +182,7 @@ type BySerial struct {
 // that it had itself: that counts where its last run is of more than this device. A listing lags
 // behind: that there is no other proves nothing. But of two devices that are listed with one serial,
 // the one that was listed last finds the other.
-func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom string) (found BySerial, err error) {
+func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom string) (found SameSerial, err error) {
 	if serial == "" {
 		return found, nil
 	}
@@ -190,11 +190,11 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom strin
 	if err != nil {
 		return found, fmt.Errorf("find serial %q: %w", serial, err)
 	}
-	f := Filter{Serials: []string{serial}, NotState: device.Retired}
+	f := Filter{BySerial: {serial}}
 	var unsure []string
 	for _, e := range runs {
 		switch {
-		case !f.Selects(e.Status):
+		case !f.Selects(&e.Status), e.Status.DeviceState == device.Retired:
 		case e.Name == name:
 			found.Listed = found.Listed || e.Ended.IsZero()
 		case e.Ended.IsZero() && e.Name != movedFrom:
@@ -210,7 +210,7 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom strin
 		last, there, err := c.LastRun(ctx, other)
 		switch {
 		case err != nil:
-			return BySerial{}, fmt.Errorf("find serial %q: %w", serial, err)
+			return SameSerial{}, fmt.Errorf("find serial %q: %w", serial, err)
 		case !there || last.Released(): // past its retention, or given up
 		case other == movedFrom && last.Moves():
 		case last.Status.Serial != "" && stored(serial) != last.Status.Serial: // replaced since
@@ -229,7 +229,7 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name, movedFrom strin
 func serialsQuery(serials []string) string {
 	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
 		"ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')",
-		Filter{NotState: device.Retired}.conditions(), anyOf(contract.AttrSerial.GetName(), serials))
+		Filter{ByState: InService(), BySerial: serials}.conditions())
 }
 
 // FindPreviousRun returns the newest run of a device's workflow that did not end by itself

@@ -60,7 +60,7 @@ func TestManyEnrollmentsAtOnceNeedFewListings(t *testing.T) {
 			done.Go(func() {
 				found, err := c.FindBySerial(t.Context(), fmt.Sprint("S", i), fmt.Sprint("d", i), "")
 				require.NoError(t, err)
-				require.Equal(t, BySerial{Other: fmt.Sprint("other", i)}, found)
+				require.Equal(t, SameSerial{Other: fmt.Sprint("other", i)}, found)
 				_, err = c.FindPreviousRun(t.Context(), fmt.Sprint("d", i))
 				require.NoError(t, err)
 			})

@@ -59,9 +59,9 @@ func FuzzSerial(f *testing.F) {
 		f.Add(s, "other")
 	}
 	f.Fuzz(func(t *testing.T, s, other string) {
-		filter := Filter{Serials: []string{s}}
-		require.True(t, filter.Selects(contract.DeviceStatus{Serial: stored(s)}))
-		require.Equal(t, stored(other) == stored(s), filter.Selects(contract.DeviceStatus{Serial: stored(other)}))
+		filter := Filter{BySerial: {s}}
+		require.True(t, filter.Selects(&contract.DeviceStatus{Serial: stored(s)}))
+		require.Equal(t, stored(other) == stored(s), filter.Selects(&contract.DeviceStatus{Serial: stored(other)}))
 		term := anyOf("DeviceSerial", []string{s})
 		if term == "" {
 			return
@@ -83,26 +83,53 @@ func TestQuery(t *testing.T) {
 		want   string
 	}{
 		"all":                       {Filter{}, ""},
-		"states":                    {Filter{States: []device.State{device.Error, device.Cleaning}}, " AND DeviceState IN ('error', 'cleaning')"},
-		"one state":                 {Filter{States: []device.State{device.Error}}, " AND DeviceState = 'error'"},
-		"a serial":                  {Filter{Serials: []string{"S1"}, NotState: device.Retired}, " AND DeviceState != 'retired' AND DeviceSerial = 'S1'"},
-		"a serial with a quote":     {Filter{Serials: []string{"it's"}}, " AND DeviceSerial STARTS_WITH 'it'"},
-		"a serial with a backslash": {Filter{Serials: []string{`S1\`}}, " AND DeviceSerial STARTS_WITH 'S1'"},
-		"a serial of a backslash":   {Filter{Serials: []string{`\`}}, ""},
-		"hosts and instances":       {Filter{Hosts: []string{"h1"}, Instances: []string{"i1", "i2"}}, " AND DeviceHost = 'h1' AND InstanceId IN ('i1', 'i2')"},
-		"hosts or instances":        {Filter{Hosts: []string{"h1"}, Instances: []string{"i1", "i2"}, HostsOrInstances: true}, " AND (DeviceHost = 'h1' OR InstanceId IN ('i1', 'i2'))"},
-		"hosts, no instances":       {Filter{Hosts: []string{"h1", "h2"}, HostsOrInstances: true}, " AND DeviceHost IN ('h1', 'h2')"},
-		"one of two is odd":         {Filter{Hosts: []string{"h1", `h\2`}}, " AND (DeviceHost STARTS_WITH 'h' OR DeviceHost = 'h1')"},
-		"what needs an operator":    {Filter{NeedsOperator: true, Faults: []string{"io_error"}, Types: []string{"NVME"}}, " AND DeviceType = 'NVME' AND DeviceFault = 'io_error' AND NeedsOperator = true"},
-		"what awaits cleaning":      {Filter{AwaitingCleaning: true}, " AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
-		"a UUID":                    {Filter{UUID: "4a5a9b08-408c-5181-be08-814d9a2d83c6"}, " AND DeviceUuid = '4a5a9b08-408c-5181-be08-814d9a2d83c6'"},
-		"names":                     {Filter{Names: []string{"a", "b"}}, " AND WorkflowId IN ('device/a', 'device/b')"},
+		"states":                    {Filter{ByState: {"error", "cleaning"}}, " AND DeviceState IN ('error', 'cleaning')"},
+		"one state":                 {Filter{ByState: {"error"}}, " AND DeviceState = 'error'"},
+		"all but one state":         {Filter{ByState: InService()}, " AND DeviceState != 'retired'"},
+		"a serial with a quote":     {Filter{BySerial: {"it's"}}, " AND DeviceSerial STARTS_WITH 'it'"},
+		"a serial with a backslash": {Filter{BySerial: {`S1\`}}, " AND DeviceSerial STARTS_WITH 'S1'"},
+		"a serial of a backslash":   {Filter{BySerial: {`\`}}, ""},
+		"a host and instances": {Filter{ByHost: {"h1"}, ByInstance: {"i1", "i2"}},
+			" AND DeviceHost = 'h1' AND InstanceId IN ('i1', 'i2')"},
+		"one of two is odd": {Filter{ByHost: {"h1", `h\2`}}, " AND (DeviceHost STARTS_WITH 'h' OR DeviceHost = 'h1')"},
+		"what needs an operator": {Filter{ByNeedsOperator: {"true"}, ByFault: {"io_error"}, ByType: {"NVME"}},
+			" AND DeviceType = 'NVME' AND DeviceFault = 'io_error' AND NeedsOperator = true"},
+		"what needs none": {Filter{ByNeedsOperator: {"false"}}, ""},
+		"what awaits cleaning": {Filter{ByAwaitingCleaning: {"true"}},
+			" AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
+		"a UUID": {Filter{ByUUID: {"4a5a9b08-408c-5181-be08-814d9a2d83c6"}},
+			" AND DeviceUuid = '4a5a9b08-408c-5181-be08-814d9a2d83c6'"},
+		"names": {Filter{ByName: {"a", "b"}}, " AND WorkflowId IN ('device/a', 'device/b')"},
+		"what Temporal does not compare": {Filter{ByModel: {"M"}, ByVendor: {"V"}, ByStatus: {"enabled"}, ByLabel: {"a"},
+			ByOneTimeUse: {"true"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, allRunning+tt.want, tt.filter.Query())
 			parse(t, tt.filter.Query())
 		})
 	}
+}
+
+// Whatever Temporal finds is compared once more, by every field.
+func TestEachFieldIsCompared(t *testing.T) {
+	instance := "i1"
+	v := &contract.DeviceStatus{UUID: "u1", Type: "NVME", Vendor: "V", Model: "M", Hostname: "h1",
+		Status: device.Maintaining, DeviceState: device.Error, Name: "d1", Serial: "S1", InstanceUUID: &instance,
+		Fault: "io_error", Labels: map[string]string{"rack": "a1"}, NeedsOperator: true, Dirty: true, OneTimeUse: true}
+	for by, has := range map[*Field]string{ByUUID: "u1", ByType: "NVME", ByVendor: "V", ByModel: "M", ByHost: "h1",
+		ByStatus: "maintaining", ByState: "error", ByName: "d1", BySerial: "S1", ByInstance: "i1", ByFault: "io_error",
+		ByLabel: "rack=a1", ByNeedsOperator: "true", ByAwaitingCleaning: "true", ByOneTimeUse: "true"} {
+		require.Contains(t, Fields, by)
+		require.True(t, Filter{by: {has}}.Selects(v), by.Name)
+		require.Equal(t, by != ByLabel, Filter{by: {"other", has}}.Selects(v), "%s: labels must all match", by.Name)
+		none := "other"
+		if by.Bool() {
+			none = "false"
+		}
+		require.False(t, Filter{by: {none}}.Selects(v), by.Name)
+	}
+	require.Len(t, Fields, 15)
+	require.True(t, Filter{ByHost: nil}.Selects(v))
 }
 
 // run is a running device as the server lists it.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -65,29 +66,9 @@ func checkDetails(v contract.DeviceStatus) error {
 // queryOf is a filter as the API takes it.
 func queryOf(f client.Filter) url.Values {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
-	states := f.States
-	if f.NotState != "" && len(states) == 0 {
-		states = device.States()
-	}
-	for _, s := range states {
-		if s != f.NotState {
-			query.Add("state", string(s))
-		}
-	}
-	if f.UUID != "" {
-		query.Set("uuid", f.UUID)
-	}
-	if len(f.Names) > 0 {
-		query["name"] = f.Names
-	}
-	for name, values := range map[string][]string{"type": f.Types, "host": f.Hosts, "fault": f.Faults} {
+	for by, values := range f {
 		if len(values) > 0 {
-			query[name] = values
-		}
-	}
-	for name, set := range map[string]bool{"needs_operator": f.NeedsOperator, "awaiting_cleaning": f.AwaitingCleaning} {
-		if set {
-			query.Set(name, "true")
+			query[cmp.Or(by.Also, by.Name)] = values
 		}
 	}
 	return query

@@ -226,7 +226,8 @@ func TestPages(t *testing.T) {
 		fmt.Fprint(w, `{"devices":[{"uuid":"u3","name":"a","device_state":"error"}]}`)
 	})
 	found, err := c.List(within(t, time.Minute),
-		client.Filter{Types: []string{"NODE"}, States: []device.State{device.Available, device.Error}, NeedsOperator: true})
+		client.Filter{client.ByType: {"NODE"}, client.ByState: client.States(device.Available, device.Error),
+			client.ByNeedsOperator: {"true"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "c"}, []string{found[0].Name, found[1].Name, found[2].Name})
 	require.Equal(t, []string{

@@ -84,7 +84,7 @@ func (b *bench) limits(ctx context.Context) {
 	enrolled := time.Now()
 	within := 2*time.Minute + 4*time.Duration(devices/slots+1)*slotWork
 	must.Do(proc.Await(ctx, within, time.Second, "all devices to be available", func() (bool, string) {
-		found, err := p.burnish.List(ctx, client.Filter{States: []device.State{device.Available}})
+		found, err := p.burnish.List(ctx, client.Filter{client.ByState: client.States(device.Available)})
 		return err == nil && len(found) == devices, fmt.Sprintf("%d of %d, %v", len(found), devices, err)
 	}))
 	polls := 0

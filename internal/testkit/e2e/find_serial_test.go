@@ -45,7 +45,7 @@ func TestFindBySerial(t *testing.T) {
 		})
 		found, err := s.Workflows().FindBySerial(t.Context(), serial, name, "")
 		require.NoError(t, err)
-		require.Equal(t, client.BySerial{Listed: true}, found, "no other device has serial %q", serial)
+		require.Equal(t, client.SameSerial{Listed: true}, found, "no other device has serial %q", serial)
 	}
 }
 

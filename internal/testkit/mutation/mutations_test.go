@@ -462,8 +462,8 @@ var mutations = []mutation{
 	{
 		rule: "F35", name: "a clean asks for every record of its hardware",
 		file: "internal/lifecycle/cleaning.go",
-		old:  `	if d.Host.Identity.Serial == "" {`,
-		new:  `	if true {`,
+		old:  `	d.findOthers(j, i, serial, How{What: "records of the hardware of " + d.Name})`,
+		new:  `	d.findOthers(j, device.Identity{}, serial, How{What: "records of the hardware of " + d.Name})`,
 		pkg:  "./internal/lifecycle", test: "TestEachCleanAsksForOtherRecordsOfItsHardware",
 	},
 	{
