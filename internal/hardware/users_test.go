@@ -48,6 +48,17 @@ func init() {
 	os.Exit(0)
 }
 
+// openByOwnNode opens the block device by a node that it makes and removes.
+func openByOwnNode(path string, flags int, _ uint32) (fd int, err error) {
+	var stat unix.Stat_t
+	own := fmt.Sprintf("/dev/burnish-test-%d", os.Getpid())
+	if err := errors.Join(unix.Stat(path, &stat), unix.Mknod(own, unix.S_IFBLK|0o600, int(stat.Rdev))); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, unix.Unlink(own)) }()
+	return unix.Open(own, flags, 0)
+}
+
 func hold(mode, path string) error {
 	if mode == "sees" {
 		if os.Getpid() == 1 {
@@ -58,15 +69,6 @@ func hold(mode, path string) error {
 		unseen, err := hardware.Unseen("/proc")
 		fmt.Println(unseen)
 		return err
-	}
-	if strings.HasSuffix(mode, "node that is gone") {
-		var stat unix.Stat_t
-		own := fmt.Sprintf("/dev/burnish-test-%d", os.Getpid())
-		if err := errors.Join(unix.Stat(path, &stat), unix.Mknod(own, unix.S_IFBLK|0o600, int(stat.Rdev))); err != nil {
-			return err
-		}
-		path = own
-		defer os.Remove(own)
 	}
 	flags, protection, how := unix.O_RDWR, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED
 	switch mode {
@@ -81,7 +83,11 @@ func hold(mode, path string) error {
 			return err
 		}
 	}
-	fd, err := unix.Open(path, flags, 0)
+	open := unix.Open
+	if strings.HasSuffix(mode, "node that is gone") {
+		open = openByOwnNode
+	}
+	fd, err := open(path, flags, 0)
 	if err != nil || strings.HasPrefix(mode, "open") {
 		return err
 	}

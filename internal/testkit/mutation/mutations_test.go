@@ -462,8 +462,8 @@ var mutations = []mutation{
 	{
 		rule: "F35", name: "a clean asks for every record of its hardware",
 		file: "internal/lifecycle/cleaning.go",
-		old:  `	d.findOthers(j, i, serial, How{What: "records of the hardware of " + d.Name})`,
-		new:  `	d.findOthers(j, device.Identity{}, serial, How{What: "records of the hardware of " + d.Name})`,
+		old:  `	d.findOthers(j, i, serial, d.MovedFrom, How{What: "records of the hardware of " + d.Name})`,
+		new:  `	d.findOthers(j, device.Identity{}, serial, d.MovedFrom, How{What: "records of the hardware of " + d.Name})`,
 		pkg:  "./internal/lifecycle", test: "TestEachCleanAsksForOtherRecordsOfItsHardware",
 	},
 	{
@@ -509,13 +509,6 @@ var mutations = []mutation{
 		pkg:  "./activities", test: "TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord",
 	},
 	{
-		rule: "F39", name: "a bind asks the host",
-		file: "internal/lifecycle/binding.go",
-		old:  `{ return d.ownedByBurnish() && !d.seenLately() }`,
-		new:  `{ return false }`,
-		pkg:  "./internal/lifecycle", test: "TestOtherHardwareIsNotBound",
-	},
-	{
 		rule: "F39", name: "offered devices are compared",
 		file: "activities/offered.go",
 		old:  `		changed = append(changed, name)`,
@@ -530,13 +523,6 @@ var mutations = []mutation{
 		pkg:  "./internal/lifecycle", test: "TestABindIsAnsweredAfterALook",
 	},
 	{
-		rule: "F39", name: "only what udev requests after a step is the step's own",
-		file: "activities/step.go",
-		old:  `(end.IsZero() || requested && time.Now().Before(end))`,
-		new:  `(end.IsZero() || time.Now().Before(end))`,
-		pkg:  "./activities", test: "TestAStepIsAtWorkUntilItsEventsAreOver",
-	},
-	{
 		rule: "F40", name: "a node for commands counts however it was opened",
 		file: "internal/hardware/users.go",
 		old:  `		return flags&unix.O_PATH == 0, err`,
@@ -549,13 +535,6 @@ var mutations = []mutation{
 		old:  `		if a.mapped {`,
 		new:  `		if a.mapped && dir == "" {`,
 		pkg:  "./internal/hardware", test: "TestEveryWayToHoldIsFound",
-	},
-	{
-		rule: "F40", name: "a mapped device is refused",
-		file: "internal/hardware/block/claim.go",
-		old:  `return "", hardware.Busy("%q is %s for writing by %s", path, found.How, found)`,
-		new:  `return unseen, nil`,
-		pkg:  "./internal/hardware/block", test: "TestRefusedAndNothingIsWritten/loop/mapped_for_writing",
 	},
 	{
 		rule: "F42", name: "a claim whose burn was carried out is granted",
