@@ -111,7 +111,10 @@ func (s Hinted) decide(d *State) {
 		d.Intent.DuplicateAt = h.DuplicateAt
 	}
 	if h.Host != nil || s.Signal == contract.SignalRefresh {
-		d.SeenAt, d.Intent.Rediscover = never, true // a host's worker that starts has heard no events until now
+		d.Intent.Rediscover = true
+	}
+	if h.Started {
+		d.SeenAt = never
 	}
 }
 

@@ -38,7 +38,7 @@ func reached(err error) (found bool, _ error) {
 func (c *Client) Recover(ctx context.Context, record contract.HostDeviceRecord, observed time.Time) error {
 	name := record.Enrollment.Name
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.WorkflowID(name), contract.SignalObserved,
-		contract.Hint{Source: "host start", Host: &record, ObservedAt: observed.UTC().Format(time.RFC3339Nano)},
+		contract.Hint{Source: "host start", Host: &record, Started: true, ObservedAt: observed.UTC().Format(time.RFC3339Nano)},
 		DeviceStart(record.Enrollment, contract.HardwareOf(record.Identity)), contract.WorkflowDeviceLifecycle,
 		contract.DeviceInput{Name: name, Recovered: &record})
 	return err

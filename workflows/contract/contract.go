@@ -239,6 +239,8 @@ type Hint struct {
 	// numbers are to be compared.
 	Host    *HostDeviceRecord `json:"host,omitempty"`
 	Numbers bool              `json:"numbers,omitempty"`
+	// Started: the host's worker has heard no events of the kernel until now. Its earlier looks do not count.
+	Started bool `json:"started,omitempty"`
 	// Binding is the number of the binding that the hint is about; 0 for any.
 	Binding int `json:"binding,omitempty"`
 	// ObservedAt is the time of the observation, RFC 3339. A hint older than the present

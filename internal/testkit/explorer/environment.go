@@ -335,7 +335,7 @@ func (t turn) reported() bool {
 		t.decide(lifecycle.Come{})
 		return true
 	}
-	t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "host start", Host: record}})
+	t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "host start", Host: record, Started: true}})
 	return true
 }
 

@@ -518,8 +518,8 @@ var mutations = []mutation{
 	{
 		rule: "F39", name: "a look from before the start of the host's worker does not count",
 		file: "internal/lifecycle/signals.go",
-		old:  `		d.SeenAt, d.Intent.Rediscover = never, true //`,
-		new:  `		d.Intent.Rediscover = true //`,
+		old:  `	if h.Started {`,
+		new:  `	if h.Started && h.Numbers {`,
 		pkg:  "./internal/lifecycle", test: "TestABindIsAnsweredAfterALook",
 	},
 	{
