@@ -128,6 +128,8 @@ func (s Search) look(pid int, p *progress) error {
 		if p.found == nil || pid < p.found.PID {
 			p.found = &User{PID: pid, How: how}
 		}
+	case errors.Is(err, errZombie): // what it had a child may have, which was not listed yet
+		p.changed = true
 	case ended(err):
 		p.changed = true
 		return nil
@@ -217,9 +219,13 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if len(fds) == 0 && s.zombie(dir) {
+		return "", errZombie
+	}
 	var unknown error
+	self := pid == os.Getpid()
 	for _, each := range fds {
-		if pid == os.Getpid() && each.Name() == strconv.Itoa(s.Ours) {
+		if self && each.Name() == strconv.Itoa(s.Ours) {
 			continue
 		}
 		link := filepath.Join(dir, "fd", each.Name())
@@ -230,6 +236,7 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 			}
 		}
 		switch {
+		case ended(err) && self: // this worker opens and closes all the time, and passes no device on behind its locks
 		case ended(err):
 			unknown = cmp.Or(unknown, err)
 		case err != nil: // on a file system that does not answer, which is no disk
@@ -242,6 +249,7 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 		default:
 			has, err := s.has(filepath.Join(dir, "fdinfo", each.Name()), &stat, pid)
 			switch {
+			case ended(err) && self:
 			case ended(err):
 				unknown = cmp.Or(unknown, err)
 			case err != nil:
@@ -252,6 +260,15 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 		}
 	}
 	return "", unknown
+}
+
+// errZombie: a process has ended, and its parent has not asked for its end.
+var errZombie = errors.New("a zombie")
+
+func (s Search) zombie(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "stat"))
+	_, state, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
+	return err == nil && bytes.HasPrefix(state, []byte("Z"))
 }
 
 // has says that an open descriptor is one of the target that counts.

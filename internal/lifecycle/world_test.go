@@ -301,7 +301,8 @@ func (s *scene) hostStarts(change ...func(*contract.HostDeviceRecord)) {
 		each(&record)
 	}
 	s.away = false
-	s.decide(Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "host start", Host: &record, Started: true,
+	s.decide(Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{
+		Source: "host start", Host: &record, Started: true,
 		ObservedAt: s.now.UTC().Format(time.RFC3339Nano)}})
 }
 

@@ -304,7 +304,9 @@ func (h *fakeHost) notify() {
 // hint is what the host sends when its worker starts.
 func (h *fakeHost) hint(now time.Time) contract.Hint {
 	record := h.record
-	return contract.Hint{Source: "host start", Host: &record, Started: true, ObservedAt: now.UTC().Format(time.RFC3339Nano)}
+	return contract.Hint{
+		Source: "host start", Host: &record, Started: true, ObservedAt: now.UTC().Format(time.RFC3339Nano),
+	}
 }
 
 // refuse is a fault as an activity returns it.

@@ -335,7 +335,8 @@ func (t turn) reported() bool {
 		t.decide(lifecycle.Come{})
 		return true
 	}
-	t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: contract.Hint{Source: "host start", Host: record, Started: true}})
+	hint := contract.Hint{Source: "host start", Host: record, Started: true}
+	t.decide(lifecycle.Hinted{Signal: contract.SignalObserved, Hint: hint})
 	return true
 }
 
