@@ -446,7 +446,9 @@ func TestHostStartForgetsWhatWasLeft(t *testing.T) {
 	r.client.ExpectedCalls = nil
 	r.client.On("DescribeWorkflowExecution", mock.Anything, contract.HostScanWorkflowID(r.fixture.host.Name()), "").
 		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoForgotten: payload(t, []string{"gone", "again", "ending", "elsewhere", "unheard"})}},
+			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{
+				contract.MemoForgotten: payload(t, []string{"gone", "again", "ending", "elsewhere", "unheard"}),
+			}},
 		}}, nil)
 	for _, name := range []string{"gone", "unheard"} {
 		r.describes(name, nil, serviceerror.NewNotFound("no run"))

@@ -193,7 +193,7 @@ func (db *database) makeSchema() (err error) {
 	return nil
 }
 
-// unusedIndexes are those of Temporal's visibility table by which nobody looks for devices. Each write of a device's
+// unusedIndexes are those of Temporal's visibility table that no question about devices needs. Each write of a device's
 // attributes would rewrite all of them: they were two thirds of it. A query by such a column reads more rows.
 var unusedIndexes = []string{
 	"execution_time", "history_length", "history_size_bytes", "execution_duration", "state_transition_count", "task_queue",

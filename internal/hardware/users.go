@@ -219,8 +219,10 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if len(fds) == 0 && s.zombie(dir) {
-		return "", errZombie
+	if len(fds) == 0 {
+		if state, _, err := processStat(dir); err == nil && state == "Z" {
+			return "", errZombie
+		}
 	}
 	var unknown error
 	self := pid == os.Getpid()
@@ -265,12 +267,6 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 // errZombie: a process has ended, and its parent has not asked for its end.
 var errZombie = errors.New("a zombie")
 
-func (s Search) zombie(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, "stat"))
-	_, state, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
-	return err == nil && bytes.HasPrefix(state, []byte("Z"))
-}
-
 // has says that an open descriptor is one of the target that counts.
 func (s Search) has(fdinfo string, stat *unix.Statx_t, pid int) (bool, error) {
 	commands, ours := false, false
@@ -293,16 +289,21 @@ func (s Search) has(fdinfo string, stat *unix.Statx_t, pid int) (bool, error) {
 // isOurs says that a process is this one, or has this one among its parents.
 func (s Search) isOurs(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {
-		text, err := os.ReadFile(filepath.Join(s.Proc, strconv.Itoa(pid), "stat"))
-		_, fields, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
-		if err != nil {
-			return false
-		}
-		if _, err := fmt.Sscanf(fields, "%1s %d", new(string), &pid); err != nil {
+		var err error
+		if _, pid, err = processStat(filepath.Join(s.Proc, strconv.Itoa(pid))); err != nil {
 			return false
 		}
 	}
 	return pid == os.Getpid()
+}
+
+// processStat reads the state of a process, "Z" for a zombie, and its parent.
+func processStat(dir string) (state string, parent int, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err == nil {
+		_, err = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent) // its name may have anything
+	}
+	return state, parent, err
 }
 
 // statx follows the link. DONT_SYNC never asks another machine: a dead NFS server must not hang a

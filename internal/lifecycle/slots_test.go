@@ -30,7 +30,7 @@ func waitsForCapacity(t *testing.T, limitsAway bool) (*scene, *Job) {
 }
 
 // A device that waits to leave the offer stays in it: a tenant who binds it has it, and an abort ends the wait, also
-// where nobody takes the question.
+// where no worker takes the question.
 //
 // S3.38
 func TestWhatWaitsToLeaveTheOfferIsInIt(t *testing.T) {

@@ -49,7 +49,7 @@ type world struct {
 	moved         []contract.DeviceState
 	taken         bool   // the new name of a move
 	before        func() // is called before each call has effect
-	// slots are those that the limits were asked for; limitsAway: nobody takes the question.
+	// slots are those that the limits were asked for; limitsAway: no worker takes the question.
 	slots      []contract.SlotRequest
 	limitsAway bool
 	// tries are how often a call was made, ready when it is made again or given up, began its first attempt.

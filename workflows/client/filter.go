@@ -40,7 +40,7 @@ var Booleans = []string{"true", "false"}
 // Bool says that a field is true or false.
 func (by *Field) Bool() bool { return slices.Equal(by.Allowed, Booleans) }
 
-// The fields. They are shared: nobody changes them.
+// The fields. They are shared, and never changed.
 var (
 	ByUUID = &Field{Name: "uuid", Of: "uuid", List: true, About: "of these UUIDs", Fold: strings.ToLower,
 		Text: func(v *contract.DeviceStatus) string { return v.UUID }, asked: attribute(contract.AttrUUID.GetName())}

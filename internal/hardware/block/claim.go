@@ -193,9 +193,9 @@ func (s system) opener(path string, ours int) string {
 }
 
 // checkNoWriters refuses a target that another process could write to: O_EXCL excludes
-// only those who use it too, and a guest does not. Only processes
-// that this worker may inspect are found, so the claim is the real protection; this finds
-// some of those who made no claim. unseen is what it could not look into (F40).
+// only those who use it too, and a guest does not. Only processes that this worker may inspect
+// are found, so the claim is the real protection; this finds some of those who made no claim.
+// unseen is what it could not look into (F40).
 func (s system) checkNoWriters(ctx context.Context, path string, search hardware.Search) (unseen string, err error) {
 	search.Proc, search.Writers = s.proc, true
 	var found *hardware.User

@@ -190,7 +190,7 @@ func TestLostWorkflowsOverPlacement(t *testing.T) {
 		r := c.Refused(t, device.CodeDuplicateSerial, enrollOther("x-"+d.Name, other, d.Path)...)
 		require.Contains(t, r.Stderr, d.Name)
 	}
-	// It is imported again while its host is away, so that only the workflow before tells its serial.
+	// It is imported again while its host is away, so that only the workflow before has its serial.
 	_, address, _ := strings.Cut(stays.Name, "_")
 	again := contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
 		Name: stays.Name, Host: c.Host, Address: address, Driver: "block", Type: "DISK",
