@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -163,12 +164,13 @@ func TestNodesForCommandsCount(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
-// Open with a node of that kind, here /dev/full in its place: also to read, which the kernel does not ask for a
-// command. The controller of an NVMe drive is open in the driver of this process, and in what it starts.
+// Open with a node of that kind, here /dev/zero in its place, which no other program has open: also to read, which the
+// kernel does not ask for a command. The controller of an NVMe drive is open in the driver of this process, and in what
+// it starts.
 //
 // F40
 func TestAnOpenNodeForCommandsIsAUse(t *testing.T) {
-	const full = "/dev/full"
+	const node = "/dev/zero"
 	f := enrollLoop(t, workDir(t), mib)
 	h := f.open(t, true)
 	defer func() { require.NoError(t, h.Close()) }()
@@ -176,30 +178,30 @@ func TestAnOpenNodeForCommandsIsAUse(t *testing.T) {
 	disk.sys.proc = "/proc"
 	v, dir := disk.info, t.TempDir()
 	for name, c := range map[string]struct {
-		node string // where the kernel shows it
+		at   string // where the kernel shows it
 		open func(t *testing.T)
 		busy bool
 	}{
-		"to write":                     {"nvme0n1/device/scsi_generic/sg3/dev", openAs(full, unix.O_WRONLY), true},
-		"to read":                      {"nvme0n1/device/scsi_generic/sg3/dev", openAs(full, unix.O_RDONLY), true},
-		"by its path alone":            {"nvme0n1/device/scsi_generic/sg3/dev", openAs(full, unix.O_PATH), false},
-		"NVMe generic":                 {"ng0n1/dev", openAs(full, unix.O_RDONLY), true},
-		"the controller":               {"dev", openedByAnother(full), true},
-		"the controller, by this":      {"dev", openAs(full, unix.O_RDONLY), false},
-		"a controller of many":         {"../nvme-subsys0/nvme12/dev", openedByAnother(full), true},
-		"another drive's controller":   {"../nvme1/dev", openedByAnother(full), false},
-		"nobody has open a controller": {"dev", func(*testing.T) {}, false},
+		"to write":                      {"nvme0n1/device/scsi_generic/sg3/dev", openAs(node, unix.O_WRONLY), true},
+		"to read":                       {"nvme0n1/device/scsi_generic/sg3/dev", openAs(node, unix.O_RDONLY), true},
+		"by its path alone":             {"nvme0n1/device/scsi_generic/sg3/dev", openAs(node, unix.O_PATH), false},
+		"NVMe generic":                  {"ng0n1/dev", openAs(node, unix.O_RDONLY), true},
+		"the controller":                {"dev", openedByAnother(node), true},
+		"the controller, by this":       {"dev", openAs(node, unix.O_RDONLY), false},
+		"a controller of many":          {"../nvme-subsys0/nvme12/dev", openedByAnother(node), true},
+		"another drive's controller":    {"../nvme1/dev", openedByAnother(node), false},
+		"a controller that is not open": {"dev", func(*testing.T) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			below, node := "nvme0", filepath.Clean(c.node)
-			if strings.HasPrefix(node, "../nvme-subsys") {
+			below, at := "nvme0", filepath.Clean(c.at)
+			if strings.HasPrefix(at, "../nvme-subsys") {
 				below = "nvme-subsys0"
 			}
 			v.node.name, v.node.dir = "nvme0n1", filepath.Join(dir, name, below, "nvme0n1")
-			file := filepath.Join(dir, name, "nvme0", node)
+			file := filepath.Join(dir, name, "nvme0", at)
 			require.NoError(t, os.MkdirAll(v.node.dir, 0o700))
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-			require.NoError(t, os.WriteFile(file, []byte("1:7\n"), 0o600))
+			require.NoError(t, os.WriteFile(file, []byte("1:5\n"), 0o600))
 			c.open(t)
 			err := disk.checkNoWriters(t.Context(), v, h.fd)
 			if !c.busy {
@@ -226,7 +228,11 @@ func openedByAnother(path string) func(t *testing.T) {
 		require.NoError(t, err)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, unix.Kill(pid, unix.SIGKILL)) })
+		t.Cleanup(func() {
+			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+			closed := func() bool { _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "fd/3")); return err != nil }
+			require.Eventually(t, closed, 10*time.Second, time.Millisecond)
+		})
 	}
 }
 
