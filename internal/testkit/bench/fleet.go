@@ -152,7 +152,7 @@ func (f *fleet) rates(ctx context.Context, b *bench) {
 
 // steady measures n turnovers of devices that all turn over again and again: from when half as
 // many turnovers as devices have ended, until n more have. A bind that is refused because its host did not look at the
-// device in time is sent again, as a client would: very many at once wait for the server, too ("again").
+// device in time is sent again, as a client would ("again").
 func (f *fleet) steady(names []string, n int) measurement {
 	return func(ctx context.Context) (values, error) {
 		var mu sync.Mutex
