@@ -78,7 +78,7 @@ func then(start func(*aim) error, commands ...[]string) func(*aim) error {
 			return err
 		}
 		for _, command := range commands {
-			if _, err := a.k.Site.Site.Burnish(context.Background(), append(patiently(), a.on(command...)...)...); err != nil {
+			if _, err := a.k.Site.Site.Burnish(context.Background(), patiently(a.on(command...)...)...); err != nil {
 				return err
 			}
 		}

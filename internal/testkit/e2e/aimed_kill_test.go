@@ -252,7 +252,7 @@ func (a *aim) String() string {
 
 // must runs a command that has to succeed.
 func (a *aim) must(args ...string) error {
-	_, err := a.k.Site.Site.Must(context.Background(), append(patiently(), args...)...)
+	_, err := a.k.Site.Site.Must(context.Background(), patiently(args...)...)
 	return err
 }
 

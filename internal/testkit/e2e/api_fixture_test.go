@@ -74,7 +74,7 @@ func (s *Site) EnrollAll(t testing.TB, devices map[string]string) {
 	for name, more := range devices {
 		fmt.Fprintf(&fleet, "  - {name: %q, host: %s, driver: fake, %s}\n", name, s.Host, more)
 	}
-	s.Must(t, append(patiently(), "enroll", "-f", s.writeFile(t, "fleet.yaml", fleet.String()))...)
+	s.Must(t, "enroll", "-f", s.writeFile(t, "fleet.yaml", fleet.String()))
 }
 
 // Caller is a client of the API with a token.

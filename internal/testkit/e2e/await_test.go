@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,9 +16,16 @@ import (
 // of how quick something is asserts a bound of its own.
 const patience = 4
 
-// patiently are the flags of a request that has to wait for many others: its usual limit is
-// written for an idle machine, too.
-func patiently() []string { return []string{"--timeout", "100s"} }
+// patiently is a command line whose requests may wait for many others: their usual limit is written
+// for an idle machine, too. One that says its own limit, or has none, keeps it.
+func patiently(args ...string) []string {
+	for _, own := range []string{"--timeout", "--wait", "watch"} {
+		if slices.Contains(args, own) {
+			return args
+		}
+	}
+	return append([]string{"--timeout=100s"}, args...)
+}
 
 // Await polls until ok is true, and fails the test with the last state seen where that
 // takes too long.

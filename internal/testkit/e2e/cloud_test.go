@@ -187,7 +187,6 @@ func (c *Cloud) EnrollNovaDevice(t testing.TB, d Device) {
 	t.Helper()
 	_, address, _ := strings.Cut(d.Name, "_")
 	args := []string{"enroll", "--host", c.Host, "--driver", d.Driver, "--address", address, "--one-time-use", "--provide"}
-	args = append(args, patiently()...)
 	for _, set := range d.Set {
 		args = append(args, "--set", set)
 	}

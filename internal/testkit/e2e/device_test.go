@@ -47,7 +47,7 @@ func (s *Site) Device(t testing.TB, kind, name string, size int64, delay time.Du
 // Enroll takes the device into service.
 func (s *Site) Enroll(t testing.TB, d Device, flags ...string) {
 	t.Helper()
-	s.Must(t, s.EnrollArgs(d, append(patiently(), flags...)...)...)
+	s.Must(t, s.EnrollArgs(d, flags...)...)
 }
 
 // EnrollArgs is the command line of Enroll.

@@ -338,7 +338,7 @@ func (p *pciGuest) testFirstCleans(t *testing.T) {
 	}()
 	each(t, pciBuses, func(_ int, name string) {
 		p.AwaitState(t, p.device(name).Name, guestWithin, device.Manageable)
-		p.Must(t, append(patiently(), "provide", p.device(name).Name)...)
+		p.Must(t, "provide", p.device(name).Name)
 	})
 	want := map[string]device.State{"e1000e": device.Error, "liar": device.Error, "keeper": device.Error}
 	all := map[string]contract.DeviceStatus{}
@@ -380,12 +380,12 @@ func (p *pciGuest) testTenants(t *testing.T) {
 	memoryKilled := make(chan struct{})
 	beside(t, map[string]func(*testing.T){
 		"an interface of another MAC in a namespace": func(t *testing.T) {
-			p.Must(t, append(patiently(), "clean", p.device("e1000e").Name)...)
+			p.Must(t, "clean", p.device("e1000e").Name)
 			requireStep(t, p.awaitEnd(t, "e1000e", device.Available), "pci_reset", "reset by pm")
 			p.testInterface(t)
 		},
 		"a process that maps the memory": func(t *testing.T) {
-			p.Must(t, append(patiently(), "clean", p.device("keeper").Name)...)
+			p.Must(t, "clean", p.device("keeper").Name)
 			p.awaitEnd(t, "keeper", device.Available)
 			p.testMapped(t)
 		},
@@ -434,7 +434,7 @@ func (p *pciGuest) unbindInUse(t testing.TB, name, says, end string) contract.De
 	p.shell(t, "%s", end)
 	if v := p.awaitCleanEnd(t, d); v.DeviceState == device.Error { // the host does not wait forever
 		hasFailed(t, v, device.CodeTargetBusy, says)
-		p.Must(t, append(patiently(), "clean", d.Name)...)
+		p.Must(t, "clean", d.Name)
 	}
 	return p.awaitEnd(t, name, device.Available)
 }

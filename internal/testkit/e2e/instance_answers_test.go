@@ -131,7 +131,7 @@ func TestTerminatedInMidBind(t *testing.T) {
 				f.requireHeldNow(t, alice, others...)
 				f.awaitReturned(t, devices...)
 			case "instance, then bind":
-				f.Must(t, append(patiently(), bind...)...)
+				f.Must(t, bind...)
 				f.requireHeldNow(t, alice, devices...)
 			}
 			f.act(t, "release", alice)
@@ -160,7 +160,7 @@ func TestATerminatedInstanceHasWhatItHad(t *testing.T) {
 	f.refuse(t, device.CodeConflict, "bind", alice, named(devices[2])...)
 	f.requireHeldNow(t, alice, devices[:2]...)
 	lost()
-	require.Contains(t, f.Must(t, append(patiently(), "bind", "d1", "--instance", alice)...), "already bound")
+	require.Contains(t, f.Must(t, "bind", "d1", "--instance", alice), "already bound")
 	lost()
 	f.act(t, "detach", alice, "d2")
 	f.awaitReturned(t, devices[1])
@@ -179,7 +179,7 @@ func TestATerminatedInstanceHasWhatItHad(t *testing.T) {
 	f.act(t, "evacuate", alice, "--to", h2.Host)
 	f.requireHeldNow(t, alice, other...)
 	lost()
-	f.Must(t, append(patiently(), "unbind", "e1", "--instance", alice)...)
+	f.Must(t, "unbind", "e1", "--instance", alice)
 	f.requireHeldNow(t, alice, other[1])
 	lost()
 	f.act(t, "release", alice)

@@ -69,7 +69,7 @@ func (h *fleetHost) enroll(t testing.TB, names ...string) []Device {
 		d.Path = filepath.Join(h.StateDir, "fake", name, "contents")
 		all = append(all, d)
 	}
-	h.fleet.Must(t, append(patiently(), "enroll", "-f", h.fleet.writeFile(t, names[0]+".yaml", text.String()))...)
+	h.fleet.Must(t, "enroll", "-f", h.fleet.writeFile(t, names[0]+".yaml", text.String()))
 	h.fleet.awaitAll(t, all, "to be available", isAvailable)
 	return all
 }
@@ -129,13 +129,13 @@ func stampAll(t testing.TB, nonce uint64, devices ...Device) {
 // act is `burnish instance VERB UUID …`, which must succeed.
 func (f *fleet) act(t testing.TB, verb, instance string, more ...string) string {
 	t.Helper()
-	return f.Must(t, append(append(patiently(), "instance", verb, instance), more...)...)
+	return f.Must(t, append([]string{"instance", verb, instance}, more...)...)
 }
 
 // refuse is act that must be refused with this code.
 func (f *fleet) refuse(t testing.TB, code device.Code, verb, instance string, more ...string) {
 	t.Helper()
-	f.Refused(t, code, append(append(patiently(), "instance", verb, instance), more...)...)
+	f.Refused(t, code, append([]string{"instance", verb, instance}, more...)...)
 }
 
 // instance is `burnish instance show -o json`.

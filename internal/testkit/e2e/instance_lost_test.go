@@ -27,7 +27,7 @@ func TestInstancesWhoseWorkflowIsTerminated(t *testing.T) {
 	f.refuse(t, device.CodeRefused, "bind", bob, "--device", "d1")
 	require.Len(t, f.shown(t, guest), 3, "the guest still has its devices")
 
-	f.Must(t, append(patiently(), "unbind", "d1", "--instance", alice)...)
+	f.Must(t, "unbind", "d1", "--instance", alice)
 	f.awaitReturned(t, devices[0])
 	require.Len(t, f.shown(t, guest), 2)
 	f.requireHeld(t, alice, 2, devices[1:]...)

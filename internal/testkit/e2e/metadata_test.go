@@ -95,8 +95,8 @@ func TestAGuestReadsWhichDeviceIsWhich(t *testing.T) {
 	vm, other := Instance("vm"), Instance("other")
 	status, _ := service.get(t, latest, vm, "p1")
 	require.Equal(t, 404, status, "it has no devices yet")
-	s.Must(t, append(patiently(), "instance", "bind", vm, "--project", "p1", "--address", "127.0.0.1",
-		"--device", "d1=database: \"main\"", "--guest", "bus=pci,address=0000:00:05.0", "--device", "n1=uplink")...)
+	s.Must(t, "instance", "bind", vm, "--project", "p1", "--address", "127.0.0.1",
+		"--device", "d1=database: \"main\"", "--guest", "bus=pci,address=0000:00:05.0", "--device", "n1=uplink")
 
 	all := map[string]string{"S1": `database: "main"`, "52:54:00:00:00:01": "uplink"}
 	for name, project := range map[string]string{"by the proxy": "p1", "by its address": ""} {

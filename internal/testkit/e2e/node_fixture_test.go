@@ -166,7 +166,7 @@ func (s *nodeSite) env(more ...string) []string {
 func (s *nodeSite) enroll(t testing.TB, name string, flags ...string) {
 	t.Helper()
 	s.Must(t,
-		s.Site.EnrollArgs(Device(s.nodes[name].Device), append(append(patiently(), "--type", "NODE"), flags...)...)...)
+		s.Site.EnrollArgs(Device(s.nodes[name].Device), append([]string{"--type", "NODE"}, flags...)...)...)
 }
 
 // state is the server as it is now.

@@ -92,7 +92,7 @@ func (s *Site) Allow(t testing.TB, paths ...string) {
 // Burnish runs the command line.
 func (s *Site) Burnish(t testing.TB, args ...string) proc.Result {
 	t.Helper()
-	r, err := s.Site.Burnish(context.WithoutCancel(t.Context()), args...) // in a cleanup too
+	r, err := s.Site.Burnish(context.WithoutCancel(t.Context()), patiently(args...)...) // in a cleanup too
 	require.NoError(t, err)
 	return r
 }
@@ -225,13 +225,13 @@ func Instance(word string) string { return site.Instance(word) }
 // Bind gives the device to a tenant.
 func (s *Site) Bind(t testing.TB, name, tenant string) {
 	t.Helper()
-	s.Must(t, append(patiently(), "bind", name, "--instance", Instance(tenant))...)
+	s.Must(t, "bind", name, "--instance", Instance(tenant))
 }
 
 // Unbind takes the device from its tenant.
 func (s *Site) Unbind(t testing.TB, name, tenant string) {
 	t.Helper()
-	s.Must(t, append(patiently(), "unbind", name, "--instance", Instance(tenant))...)
+	s.Must(t, "unbind", name, "--instance", Instance(tenant))
 }
 
 // Provider reads the inventory's file of a device.
