@@ -170,6 +170,9 @@ func Unseen(proc string) (string, error) {
 // process says how a process has the target, or "". The error of one that has ended, or has closed a descriptor
 // meanwhile, is that it does not exist.
 func (s Search) process(pid int) (how string, err error) {
+	if is, err := processStat(filepath.Join(s.Proc, strconv.Itoa(pid))); err == nil && is.flags&kernelThread != 0 {
+		return "", nil // the kernel's have neither descriptors nor memory, and are many
+	}
 	for _, dir := range s.threads(pid) {
 		how, failed := s.descriptors(dir, pid)
 		if how == "" {
@@ -215,25 +218,29 @@ func same(one, other, what int) bool {
 
 // descriptors says how a descriptor of a thread has the target.
 func (s Search) descriptors(dir string, pid int) (how string, err error) {
-	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+	open, err := os.Open(filepath.Join(dir, "fd"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, open.Close()) }()
+	fds, err := open.Readdirnames(-1)
 	if err != nil {
 		return "", err
 	}
 	if len(fds) == 0 {
-		if state, _, err := processStat(dir); err == nil && state == "Z" {
+		if is, err := processStat(dir); err == nil && is.state == "Z" {
 			return "", errZombie
 		}
 	}
 	var unknown error
 	self := pid == os.Getpid()
-	for _, each := range fds {
-		if self && each.Name() == strconv.Itoa(s.Ours) {
+	for _, fd := range fds {
+		if self && fd == strconv.Itoa(s.Ours) {
 			continue
 		}
-		link := filepath.Join(dir, "fd", each.Name())
-		stat, err := statx(link)
+		stat, err := statx(int(open.Fd()), fd)
 		if errors.Is(err, fs.ErrPermission) {
-			if _, err := os.Readlink(link); errors.Is(err, fs.ErrPermission) {
+			if _, err := os.Readlink(filepath.Join(dir, "fd", fd)); errors.Is(err, fs.ErrPermission) {
 				return "", err // as all of this process; else its file system refuses, which is no disk
 			}
 		}
@@ -243,13 +250,13 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 			unknown = cmp.Or(unknown, err)
 		case err != nil: // on a file system that does not answer, which is no disk
 		case stat.Mode&unix.S_IFMT == 0:
-			registered, err := s.registered(dir, each.Name())
+			registered, err := s.registered(dir, fd)
 			if registered {
 				return "registered with an io_uring", nil
 			}
 			unknown = cmp.Or(err, unknown)
 		default:
-			has, err := s.has(filepath.Join(dir, "fdinfo", each.Name()), &stat, pid)
+			has, err := s.has(filepath.Join(dir, "fdinfo", fd), &stat, pid)
 			switch {
 			case ended(err) && self:
 			case ended(err):
@@ -289,27 +296,39 @@ func (s Search) has(fdinfo string, stat *unix.Statx_t, pid int) (bool, error) {
 // isOurs says that a process is this one, or has this one among its parents.
 func (s Search) isOurs(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {
-		var err error
-		if _, pid, err = processStat(filepath.Join(s.Proc, strconv.Itoa(pid))); err != nil {
+		is, err := processStat(filepath.Join(s.Proc, strconv.Itoa(pid)))
+		if err != nil {
 			return false
 		}
+		pid = is.parent
 	}
 	return pid == os.Getpid()
 }
 
-// processStat reads the state of a process, "Z" for a zombie, and its parent.
-func processStat(dir string) (state string, parent int, err error) {
+// processState is what the kernel says of a process in a line.
+type processState struct {
+	state  string // "Z" of a zombie
+	parent int
+	flags  uint64
+}
+
+// kernelThread is a flag of the kernel's own processes.
+const kernelThread = 0x00200000
+
+func processStat(dir string) (is processState, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err == nil {
-		_, err = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent) // its name may have anything
+		var skipped int
+		_, err = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), // its name may have anything
+			&is.state, &is.parent, &skipped, &skipped, &skipped, &skipped, &is.flags)
 	}
-	return state, parent, err
+	return is, err
 }
 
 // statx follows the link. DONT_SYNC never asks another machine: a dead NFS server must not hang a
 // step.
-func statx(path string) (stat unix.Statx_t, err error) {
-	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
+func statx(dir int, path string) (stat unix.Statx_t, err error) {
+	err = unix.Statx(dir, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
 	return stat, err
 }
 
@@ -363,7 +382,7 @@ func registeredFiles(fdinfo string) (paths []string, shown bool) {
 // named: the path is that of the target, as this worker or the process sees it. known: it is that of something.
 func (s Search) named(dir, path string) (is, known bool) {
 	for _, root := range []string{filepath.Join(dir, "root"), "/"} {
-		stat, err := statx(filepath.Join(root, path))
+		stat, err := statx(unix.AT_FDCWD, filepath.Join(root, path))
 		is, known = is || err == nil && s.Is(&stat), known || err == nil
 	}
 	return is, known
@@ -396,7 +415,7 @@ func (s Search) maps(dir string) (how string, err error) {
 // link.
 func (s Search) followed(dir, at string) (counts, ok bool) {
 	link := filepath.Join(dir, "map_files", at)
-	stat, err := statx(link)
+	stat, err := statx(unix.AT_FDCWD, link)
 	if err != nil {
 		return false, false
 	}

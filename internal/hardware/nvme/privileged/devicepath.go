@@ -1,6 +1,7 @@
 package privileged
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -68,15 +69,27 @@ func (p DevicePath) Attribute(name string) (string, error) {
 // Subsystem is the sysfs directory of the controller's subsystem, or "" if the kernel shows
 // none.
 func (p DevicePath) Subsystem() (string, error) {
-	all, err := filepath.Glob(filepath.Join(p.Sys, "class/nvme-subsystem/nvme-subsys*", p.Controller))
-	if err != nil || len(all) == 0 {
+	all, err := filepath.Glob(filepath.Join(p.Sys, "class/nvme-subsystem/nvme-subsys*"))
+	if err != nil {
 		return "", err
 	}
-	if len(all) > 1 {
-		return "", hardware.Refused(device.CodeTargetShared, "check /sys/class/nvme-subsystem",
-			"%s is in more than one subsystem", p.Controller)
+	found := ""
+	for _, dir := range all { // a pattern for the controller, too, would list each of these
+		switch _, err := os.Lstat(filepath.Join(dir, p.Controller)); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", hardware.IOFault("look for "+p.Controller+" in", dir, err)
+		case found != "":
+			return "", hardware.Refused(device.CodeTargetShared, "check /sys/class/nvme-subsystem",
+				"%s is in more than one subsystem", p.Controller)
+		default:
+			found = dir
+		}
 	}
-	return filepath.EvalSymlinks(filepath.Dir(all[0]))
+	if found == "" {
+		return "", nil
+	}
+	return filepath.EvalSymlinks(found)
 }
 
 var namespaceName = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
