@@ -108,7 +108,7 @@ func TestGuestNVMe(t *testing.T) {
 		v := g.awaitCleanEnd(t, d)
 		require.Equal(t, device.Error, v.DeviceState, serial)
 		require.Equal(t, string(device.CodeCommandRefused), v.Fault, "%s: %s", serial, v.LastError)
-		require.Contains(t, v.LastError, "the drive refused id-ns", serial)
+		require.Contains(t, v.LastError, "the drive refused identify-namespace", serial)
 		require.NotEmpty(t, v.Remedy)
 		require.True(t, v.Dirty)
 		require.True(t, v.NeedsOperator)
