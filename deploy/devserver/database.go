@@ -143,6 +143,15 @@ func (db *database) sqlConfig() *config.SQL {
 	}
 }
 
+// defaultStore is the same connection for all but visibility; a file has another one for timers.
+func (db *database) defaultStore() *config.SQL {
+	c := db.sqlConfig()
+	if db.path != "" {
+		c.PluginName = timersPlugin
+	}
+	return c
+}
+
 // prepare makes the schema in a new database and the namespace where it is
 // missing. A crash in between leaves nothing half done.
 func (db *database) prepare(namespace string) error {

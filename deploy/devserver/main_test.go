@@ -56,7 +56,11 @@ func start(t *testing.T, args ...string) *process {
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
+		switch {
+		case p.ready == "": // it ended before
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		case p.cmd.ProcessState == nil:
 			p.kill(t)
 		}
 	})

@@ -17,7 +17,6 @@ import (
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/membership/static"
-	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/common/primitives"
 	"go.temporal.io/server/temporal"
 )
@@ -81,10 +80,12 @@ func serverConfig(db *database, n network) *config.Config {
 			Membership: config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: loopback().String()},
 		},
 		Persistence: config.Persistence{
-			DefaultStore:     sqliteplugin.PluginName,
-			VisibilityStore:  sqliteplugin.PluginName,
+			DefaultStore:     "default",
+			VisibilityStore:  "visibility",
 			NumHistoryShards: 1, // fixed for the life of a database
-			DataStores:       map[string]config.DataStore{sqliteplugin.PluginName: {SQL: db.sqlConfig()}},
+			DataStores: map[string]config.DataStore{
+				"default": {SQL: db.defaultStore()}, "visibility": {SQL: db.sqlConfig()},
+			},
 		},
 		ClusterMetadata: &cluster.Config{
 			FailoverVersionIncrement: 10,
