@@ -68,8 +68,8 @@ func (b *bench) fleetOn(ctx context.Context, p *place, where string, devices, ho
 }
 
 // populate starts the devices, in the cache of a crew that then ends, and measures the memory that
-// they take there. Each is a copy of one that has turned over until its run continued as new; those
-// that will turn over have a provider in the inventory.
+// they take there. Each is a copy of one that has turned over until its run continued as new, and has a
+// provider in the inventory: the first round of a control worker would ask each that has none, again and again.
 func (b *bench) populate(ctx context.Context, f *fleet, racks []string) {
 	worker.SetStickyWorkflowCacheSize(2 * len(f.names))
 	store := must.Get(fileStore(ctx, f.State))
@@ -81,7 +81,7 @@ func (b *bench) populate(ctx context.Context, f *fleet, racks []string) {
 	id := must.Get(f.enrollFake(ctx, "one"))
 	x := f.sample(ctx, id)
 	generations := map[string]int64{}
-	for _, name := range slices.Concat(f.many, f.few, f.restarts) {
+	for _, name := range f.names {
 		generations[name] = provide(ctx, store, name)
 	}
 	b.progress("fleet: starting %d devices on %d hosts", len(f.names), len(racks))
