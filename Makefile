@@ -16,6 +16,8 @@ TOOL    := $(BUILD) go tool -modfile=deploy/tools/go.mod
 SUMMARY := bin/test-summary.txt
 MODULES := . deploy/devserver deploy/packages deploy/tools
 WALKS   ?= 5000
+# Of which commit an upgrade begins: of the last release, or of one some changes ago.
+UPGRADE_FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~20)
 # What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
 FUZZ    ?= 100000x
 # How many states the explorer of the whole system visits at most in `make soak`.
@@ -212,9 +214,10 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, an upgrade from UPGRADE_FROM, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
+	BURNISH_UPGRADE_FROM=$(UPGRADE_FROM) go test -count=1 -timeout 20m -run '^TestUpgrade' $(E2E)
 	$(MAKE) test-cluster
 	cd deploy/packages && go test -count=1 -timeout 20m ./...
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v

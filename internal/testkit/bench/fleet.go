@@ -24,8 +24,6 @@ const (
 	minManyRatio   = 0.8  // of the rate of few devices at once
 	// fleetPolls is how often in a second states are asked for, of all devices together.
 	fleetPolls = 200
-	// bindTries is how often a bind is sent whose host did not look at the device in time.
-	bindTries = 3
 )
 
 // fleet is many devices on many hosts, and one control worker. The hosts are a crew, whose steps do
@@ -144,37 +142,24 @@ func (f *fleet) listings(ctx context.Context, b *bench) {
 func (f *fleet) rates(ctx context.Context, b *bench) {
 	b.progress("fleet: turnovers of %d devices at once", len(f.many))
 	got := must.Get(interleave(ctx, scale(b, 2, 1), f.steady(f.many, len(f.many)), f.steady(f.few, len(f.many))))
-	b.note("fleet: binds of %d devices at once that no host looked at in time, and that were sent again%s: %.0f",
-		len(f.many), f.where, slices.Max(got[0]["again"]))
 	b.add(compared(fmt.Sprintf("  turnovers of %d devices at once%s (baseline: %d at once)", len(f.many), f.where,
 		len(f.few)), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minManyRatio))
 }
 
 // steady measures n turnovers of devices that all turn over again and again: from when half as
-// many turnovers as devices have ended, until n more have. A bind that is refused because its host did not look at the
-// device in time is sent again, as a client would ("again").
+// many turnovers as devices have ended, until n more have.
 func (f *fleet) steady(names []string, n int) measurement {
 	return func(ctx context.Context) (values, error) {
 		var mu sync.Mutex
 		var ends []time.Time
-		again := 0
 		must.Get(load(len(names), n+len(names), nil, func(i int) error {
 			_, err := f.turnover(contract.WorkflowID(names[i]))(ctx)
-			for range bindTries - 1 {
-				if r, ok := contract.RefusalOf(err); !ok || r.Fault.Code != device.CodeHostUnreachable {
-					break
-				}
-				mu.Lock()
-				again++
-				mu.Unlock()
-				_, err = f.turnover(contract.WorkflowID(names[i]))(ctx)
-			}
 			mu.Lock()
 			defer mu.Unlock()
 			ends = append(ends, time.Now())
 			return err
 		}))
 		from := len(names) / 2
-		return values{"rate": float64(n-1) / ends[from+n-1].Sub(ends[from]).Seconds(), "again": float64(again)}, nil
+		return values{"rate": float64(n-1) / ends[from+n-1].Sub(ends[from]).Seconds()}, nil
 	}
 }

@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/logs"
 	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -23,19 +26,37 @@ type versions struct {
 	workers map[string]*Worker
 }
 
-// newVersions builds a control worker of each version. None runs yet.
+// upgradeFrom is a commit of which the older version is built. Without it both are of these sources.
+const upgradeFrom = "BURNISH_UPGRADE_FROM"
+
+// newVersions builds a control worker of each version, the oldest first. None runs yet.
 func newVersions(t *testing.T, names ...string) *versions {
 	t.Helper()
 	v := &versions{Site: newSite(t), workers: map[string]*Worker{}}
-	for _, name := range names {
-		program := filepath.Join(v.Dir, "burnish-worker-"+name)
-		require.NoError(t, proc.Compile(root, "./worker", program, "-tags=shortsettle",
+	for i, name := range names {
+		program, sources := filepath.Join(v.Dir, "burnish-worker-"+name), root
+		if commit := os.Getenv(upgradeFrom); i == 0 && commit != "" {
+			sources = sourcesOf(t, commit)
+		}
+		require.NoError(t, proc.Compile(sources, "./worker", program, "-tags=shortsettle",
 			"-ldflags=-s -w -X main.version="+name))
 		w := v.Worker(t, "control", "BURNISH_VERSIONED=true")
 		w.Program = program
 		v.workers[name] = w
 	}
 	return v
+}
+
+// sourcesOf are the sources of a commit.
+func sourcesOf(t *testing.T, commit string) string {
+	t.Helper()
+	dir := t.TempDir()
+	packed := filepath.Join(dir, "sources.tar")
+	for _, command := range [][]string{{"git", "-C", root, "archive", "-o", packed, commit}, {"tar", "-xf", packed, "-C", dir}} {
+		_, err := proc.Succeed(exec.Command(command[0], command[1:]...))
+		require.NoError(t, err)
+	}
+	return dir
 }
 
 // status is `upgrade status` by version.
@@ -85,7 +106,12 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	t.Parallel()
 	const before, after = "1.0", "1.1"
 	v := newVersions(t, before, after)
-	host := v.Run(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=10")
+	// Hosts are upgraded one by one, in any order.
+	host, older := v.Worker(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=10"), v.Worker(t, "host")
+	older.Program = v.workers[before].Program
+	older.Host, older.StateDir = site.NewHost(), filepath.Join(v.Dir, "older")
+	host.Start(t)
+	older.Start(t)
 	unversioned := v.Run(t, "control")
 	d0 := v.Device(t, "fake", "d0", 2*MiB, 0)
 	v.Enroll(t, d0, "--provide")
@@ -97,14 +123,20 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	v.awaitVersionOf(t, "d0", before) // what had no version goes on with it
 	unversioned.Kill(t)
 	var devices []Device
-	begin := func(name string) {
-		d := v.Device(t, "fake", name, 128*MiB, time.Minute)
-		v.Enroll(t, d, "--provide")
-		v.AwaitMidWipe(t, d, 0, time.Minute)
+	begin := func(name string, on *Worker) {
+		d := Device(v.FakeDevice(name, 128*MiB, "delay=1m"))
+		d.Path = filepath.Join(on.StateDir, "fake", name, "contents")
+		require.NoError(t, os.MkdirAll(filepath.Dir(d.Path), 0o700))
+		d.Stamp(t, 1)
+		v.Enroll(t, d, "--provide", "--host", on.Host)
+		Await(t, time.Minute, name+" to be in mid-wipe", func() (bool, string) {
+			stamped, zero, _ := d.Count(t, 1)
+			return stamped > 0 && zero > 0, fmt.Sprint(stamped, zero)
+		})
 		devices = append(devices, d)
 	}
-	begin("d1")
-	begin("d2")
+	begin("d1", host)
+	begin("d2", older)
 
 	v.workers[after].Start(t)
 	v.awaitVersions(t, "workers of both versions", func(all map[string]client.Version) bool {
@@ -113,7 +145,8 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	require.True(t, v.status(t)[before].Current, "a later version does not make itself current")
 	require.Zero(t, v.status(t)[after].Workflows)
 	v.promote(t, after)
-	begin("d3")
+	begin("d3", host)
+	begin("d4", older)
 	v.awaitVersionOf(t, "d3", after)
 	v.awaitVersionOf(t, "d1", before) // they stay
 	v.awaitVersionOf(t, "d2", before)
@@ -121,7 +154,7 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	v.Must(t, "upgrade", "drain")
 	v.workers[before].Kill(t)
 	v.awaitVersions(t, "the old version to have none", func(all map[string]client.Version) bool {
-		return all[before].Workflows == 0 && all[after].Workflows >= 3
+		return all[before].Workflows == 0 && all[after].Workflows >= 4
 	})
 	for _, d := range devices {
 		require.Equal(t, device.Cleaning, v.Show(t, d.Name).DeviceState, "the clean of %s goes on", d.Name)
@@ -140,7 +173,7 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	}
 	// No step was begun again, nor interrupted.
 	for message, times := range map[string]int{logs.CleanStarted: 1, logs.StepDone: 2, logs.StepResumed: 0} {
-		require.Equal(t, times*(1+len(devices)), strings.Count(host.Log(), message), message)
+		require.Equal(t, times*(1+len(devices)), strings.Count(host.Log()+older.Log(), message), message)
 	}
 
 	// A device with nothing under way follows with the next thing that happens to it.

@@ -163,8 +163,9 @@ func (d *localDrive) verifyNode() error {
 		return hardware.Refused(device.CodeIdentityChanged, "check the host's /dev", "%s is not a character device", p.Node)
 	}
 	number := deviceNumber(stat)
-	now, err := filepath.EvalSymlinks(filepath.Join(p.Sys, "bus/pci/devices", p.Address, "nvme", p.Controller))
-	if err != nil || now != p.Dir {
+	now, err := os.Stat(filepath.Join(p.Sys, "bus/pci/devices", p.Address, "nvme", p.Controller))
+	then, gone := os.Stat(p.Dir)
+	if err != nil || gone != nil || !os.SameFile(now, then) {
 		return hardware.Missing("the controller %s of %s is gone", p.Controller, p.Address)
 	}
 	for name, want := range map[string]string{"dev": number, "address": p.Address} {
