@@ -52,7 +52,9 @@ func sourcesOf(t *testing.T, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
 	packed := filepath.Join(dir, "sources.tar")
-	for _, command := range [][]string{{"git", "-C", root, "archive", "-o", packed, commit}, {"tar", "-xf", packed, "-C", dir}} {
+	for _, command := range [][]string{
+		{"git", "-C", root, "archive", "-o", packed, commit}, {"tar", "-xf", packed, "-C", dir},
+	} {
 		_, err := proc.Succeed(exec.Command(command[0], command[1:]...))
 		require.NoError(t, err)
 	}
