@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,7 +44,8 @@ func TestTimersAreThoseOfTemporal(t *testing.T) {
 	require.NoError(t, err)
 
 	seen := 0
-	bounds := append(times, time.Time{}, second.Add(-time.Hour), second.Add(500*time.Nanosecond), second.Add(time.Hour))
+	bounds := slices.Concat(times,
+		[]time.Time{{}, second.Add(-time.Hour), second.Add(500 * time.Nanosecond), second.Add(time.Hour)})
 	for _, from := range bounds {
 		for _, until := range bounds {
 			for _, task := range []int64{-1 << 63, 7, 8, 99} {
