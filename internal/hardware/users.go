@@ -315,6 +315,7 @@ type processState struct {
 // kernelThread is a flag of the kernel's own processes.
 const kernelThread = 0x00200000
 
+// processStat reads it from a process's directory in procfs.
 func processStat(dir string) (is processState, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err == nil {

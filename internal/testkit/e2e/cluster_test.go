@@ -58,12 +58,9 @@ func newClusterSite(t *testing.T) *clusterSite {
 func (s *clusterSite) devices(t *testing.T) (all []Device) {
 	t.Helper()
 	for i, host := range s.hosts {
-		quick := s.FakeDevice(fmt.Sprintf("quick%d", i), 2*MiB)
-		slow := s.FakeDevice(fmt.Sprintf("slow%d", i), 80*MiB, "delay=3s")
+		quick := host.FakeDevice(fmt.Sprintf("quick%d", i), 2*MiB)
+		slow := host.FakeDevice(fmt.Sprintf("slow%d", i), 80*MiB, "delay=3s")
 		for _, d := range []site.Device{quick, slow, s.FileDevice(fmt.Sprintf("disk%d", i), 80*MiB)} {
-			if d.Driver == "fake" {
-				d.Path = filepath.Join(host.StateDir, "fake", d.Name, "contents")
-			}
 			require.NoError(t, d.Stamp(1))
 			s.Enroll(t, Device(d), "--provide", "--host", host.Host)
 			all = append(all, Device(d))

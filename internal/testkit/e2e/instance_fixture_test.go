@@ -65,9 +65,7 @@ func (h *fleetHost) enroll(t testing.TB, names ...string) []Device {
 	for _, name := range names {
 		fmt.Fprintf(&text, "  - {name: %q, host: %s, driver: fake, type: NVME, provide: true, set: {size: %d, serial: "+
 			"%s}}\n", name, h.Host, small, strings.ToUpper(name))
-		d := Device(h.fleet.FakeDevice(name, small))
-		d.Path = filepath.Join(h.StateDir, "fake", name, "contents")
-		all = append(all, d)
+		all = append(all, Device(h.FakeDevice(name, small)))
 	}
 	h.fleet.Must(t, "enroll", "-f", h.fleet.writeFile(t, names[0]+".yaml", text.String()))
 	h.fleet.awaitAll(t, all, "to be available", isAvailable)

@@ -126,8 +126,7 @@ func TestUpgradeAndRollBackInMidClean(t *testing.T) {
 	unversioned.Kill(t)
 	var devices []Device
 	begin := func(name string, on *Worker) {
-		d := Device(v.FakeDevice(name, 128*MiB, "delay=1m"))
-		d.Path = filepath.Join(on.StateDir, "fake", name, "contents")
+		d := Device(on.FakeDevice(name, 128*MiB, "delay=1m"))
 		require.NoError(t, os.MkdirAll(filepath.Dir(d.Path), 0o700))
 		d.Stamp(t, 1)
 		v.Enroll(t, d, "--provide", "--host", on.Host)

@@ -37,6 +37,13 @@ func (s *Site) Worker(role string, env ...string) *Worker {
 	}
 }
 
+// FakeDevice is a simulated device of the worker's host; see Site.FakeDevice.
+func (w *Worker) FakeDevice(name string, size int64, set ...string) Device {
+	d := w.site.FakeDevice(name, size, set...)
+	d.Path = filepath.Join(w.StateDir, "fake", name, "contents")
+	return d
+}
+
 // Launch starts the process and returns at once.
 func (w *Worker) Launch() error {
 	cmd := exec.Command(cmp.Or(w.Program, w.site.Programs.Worker))
