@@ -26,10 +26,10 @@ const (
 	// retention is how long the history of an ended device stays readable.
 	retention = 30 * 24 * time.Hour
 
-	// What a committed write waits for: 2 (full) is the disk, on every commit;
-	// 0 is nothing.
-	synchronousFull = 2
-	synchronousOff  = 0
+	// What SQLite itself waits for: 1 (normal) keeps its writes in their order on the disk, and wal waits for those that
+	// somebody is answered for; 0 is nothing.
+	synchronousNormal = 1
+	synchronousOff    = 0
 )
 
 // database is where the server keeps its state: a file that this process
@@ -44,7 +44,7 @@ type database struct {
 // in one line. Its directory must exist: a path that was mistyped must not
 // become an empty fleet. Empty path: memory.
 func openDatabase(path string, unsafeFast bool) (*database, error) {
-	db := &database{synchronous: synchronousFull}
+	db := &database{synchronous: synchronousNormal}
 	if unsafeFast {
 		db.synchronous = synchronousOff
 	}
@@ -143,11 +143,11 @@ func (db *database) sqlConfig() *config.SQL {
 	}
 }
 
-// defaultStore is the same connection for all but visibility; a file has another one for timers.
+// defaultStore is the same connection for all but visibility; of a file, by the plugin of our own.
 func (db *database) defaultStore() *config.SQL {
 	c := db.sqlConfig()
 	if db.path != "" {
-		c.PluginName = timersPlugin
+		c.PluginName = storePlugin
 	}
 	return c
 }

@@ -25,7 +25,7 @@ func TestSynchronousIsWhatSQLiteUses(t *testing.T) {
 			admin, err := db.admin()
 			require.NoError(t, err)
 
-			want := map[bool]int{false: synchronousFull, true: synchronousOff}[unsafeFast]
+			want := map[bool]int{false: synchronousNormal, true: synchronousOff}[unsafeFast]
 			require.NoError(t, admin.Exec("CREATE TEMP TABLE sync_is (v CHECK (v = "+strconv.Itoa(want)+"))"))
 			require.NoError(t, admin.Exec("INSERT INTO sync_is SELECT synchronous FROM pragma_synchronous"))
 			require.NoError(t, admin.Exec("CREATE TEMP TABLE journal_is (v CHECK (v = 'wal'))"))

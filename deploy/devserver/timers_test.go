@@ -9,23 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/server/common/log"
-	"go.temporal.io/server/common/metrics"
-	persistencesql "go.temporal.io/server/common/persistence/sql"
 	"go.temporal.io/server/common/persistence/sql/sqlplugin"
-	"go.temporal.io/server/common/resolver"
 )
 
 // TestTimersAreThoseOfTemporal asks Temporal's own plugin the same.
 func TestTimersAreThoseOfTemporal(t *testing.T) {
-	db, err := openDatabase(filepath.Join(t.TempDir(), "a b%41?#.db"), false)
-	require.NoError(t, err)
-	require.NoError(t, db.makeSchema())
-	open, err := persistencesql.NewSQLDB(sqlplugin.DbKindMain, db.defaultStore(), resolver.NewNoopResolver(),
-		log.NewNoopLogger(), metrics.NoopMetricsHandler)
-	require.NoError(t, err)
-	ours := open.(*timersDB)
-
+	ours := openStore(t, false)
 	second := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	var times []time.Time
 	for _, after := range []time.Duration{0, time.Microsecond, 1500 * time.Microsecond, time.Second} {
@@ -40,7 +29,7 @@ func TestTimersAreThoseOfTemporal(t *testing.T) {
 	}
 	rows = append(rows, sqlplugin.TimerTasksRow{ShardID: 2, VisibilityTimestamp: second, TaskID: 1, DataEncoding: "Proto3",
 		Data: []byte("another shard's")})
-	_, err = ours.InsertIntoTimerTasks(t.Context(), rows)
+	_, err := ours.InsertIntoTimerTasks(t.Context(), rows)
 	require.NoError(t, err)
 
 	seen := 0
@@ -67,8 +56,6 @@ func TestTimersAreThoseOfTemporal(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 100)
-	require.NoError(t, ours.Close())
-	require.NoError(t, db.unlock())
 }
 
 // TestTimersAreFoundByTheirTime asks SQLite whether it begins at the lower bound.

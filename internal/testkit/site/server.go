@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"burnish/internal/config"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
@@ -91,10 +92,12 @@ func (s *Server) start(ctx context.Context, args []string) error {
 	return err
 }
 
-// Dial gives a client that connects when it is first used. The caller closes it.
+// Dial gives a client that connects when it is first used, beside the server as workers are. The caller closes it.
 func (s *Server) Dial(namespace string) (client.Client, error) {
-	return client.NewLazyClient(client.Options{HostPort: s.Address, Namespace: namespace,
-		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	options := client.Options{HostPort: s.Address, Namespace: namespace,
+		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	config.ForWorkers(&options)
+	return client.NewLazyClient(options)
 }
 
 // NewNamespace registers a namespace with Burnish's search attributes.
