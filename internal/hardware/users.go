@@ -20,15 +20,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// User is a process that has a target. How says in which way: "held open", "mapped",
-// "registered with an io_uring".
+// User is a process that has a target, or the kernel (PID 0). How says in which way: "held open", "mapped",
+// "registered with an io_uring", "exported".
 type User struct {
 	PID       int
 	Name, How string
 }
 
-// String names the process for an operator.
-func (u *User) String() string { return fmt.Sprintf("process %d (%s)", u.PID, u.Name) }
+// String names the user for an operator.
+func (u *User) String() string {
+	if u.PID == 0 {
+		return "the kernel (" + u.Name + ")"
+	}
+	return fmt.Sprintf("process %d (%s)", u.PID, u.Name)
+}
 
 // Search is the one search for processes that have a target, of all drivers: open, mapped, or
 // registered with an io_uring. The last two outlive their descriptors (F40). It finds them in
@@ -56,6 +61,9 @@ const rounds = 20
 // First gives the user with the lowest number, or nil. unseen is what it could not look into, or "": a descriptor
 // that is under way in a socket's message is nobody's, and not found either.
 func (s Search) First() (found *User, unseen string, err error) {
+	if found, err := s.exported(); found != nil || err != nil {
+		return found, "", err
+	}
 	p := progress{done: map[int]bool{}}
 	if s.NotSelf {
 		p.done[os.Getpid()] = true
