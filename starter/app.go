@@ -88,6 +88,7 @@ func (a *app) root() *cobra.Command {
 		Long: `environment
   TEMPORAL_ADDRESS (localhost:7233), TEMPORAL_NAMESPACE (default), TEMPORAL_TLS_…,
   TEMPORAL_API_KEY: as Temporal's own command line reads them
+  BURNISH_CODEC_KEYS: the file of keys of the workers, if they encrypt
   BURNISH_API: as --api, which comes before it
   BURNISH_API_TOKEN, or OS_TOKEN: the token for the API; without one, Keystone gives it for
   OS_CLOUD or OS_AUTH_URL, OS_USERNAME, … as openstack reads them
@@ -163,7 +164,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			a.upgradeCommand())},
 		{groupInformation, []*cobra.Command{
 			a.validateCommand(), a.planCommand(), a.doctorCommand(), a.statesCommand(), a.specCommand(),
-			a.udevRulesCommand(), a.completionCommand(), a.manCommand(), a.versionCommand(),
+			a.udevRulesCommand(), a.codecServerCommand(), a.completionCommand(), a.manCommand(), a.versionCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.id})

@@ -239,6 +239,11 @@ func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err 
 		f = interrupted(mayStill, of.show())
 	case isInterrupted(parent):
 		f = interrupted("", "")
+	case client.Encrypted(err):
+		f = ofFault(refusal.Fault)
+		if unconfirmed || client.Accepted(err) {
+			f.message += "; " + mayStill
+		}
 	case client.Accepted(err) && !timedOut:
 		f = failf(device.CodeUnreachable, of.show(), acceptedLost, lost, err)
 	case client.Ended(err):

@@ -19,6 +19,7 @@ import (
 	"burnish/activities"
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
+	"burnish/internal/codec"
 	"burnish/internal/config"
 	"burnish/internal/doctor"
 	"burnish/internal/hardware"
@@ -83,6 +84,11 @@ func validate(settings config.Worker) error {
 	if settings.Role.Controls() && settings.OneView != "" {
 		if _, err := oneview.CheckFile(settings.OneView); err != nil {
 			wrong = append(wrong, fmt.Errorf("BURNISH_ONEVIEW: %w", err))
+		}
+	}
+	if settings.CodecKeys != "" {
+		if _, err := codec.Open(settings.CodecKeys, slog.New(slog.DiscardHandler)); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", config.VarCodecKeys, err))
 		}
 	}
 	if _, err := overrideKey(settings); err != nil {

@@ -4,6 +4,7 @@ package config
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"google.golang.org/grpc"
+
+	"burnish/internal/codec"
+	"burnish/internal/device"
 )
 
 // dialTimeout bounds the connection and the server's first answers.
@@ -25,7 +29,7 @@ type Connection struct {
 
 // Dial connects to Temporal by the TEMPORAL_* variables and the profile file
 // (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…, TEMPORAL_API_KEY, …: the
-// ones that Temporal's own command line reads). It returns when the server has confirmed
+// ones that Temporal's own command line reads), and encrypts what it sends if VarCodecKeys is set. It returns when the server has confirmed
 // the namespace. The error is a *device.Fault of one line, after eight
 // seconds at the latest: invalid_setting, or unreachable. The SDK logs to
 // logger; identity names this client to the server, "" is the SDK's default. Each of with
@@ -46,6 +50,12 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string,
 	if identity != "" {
 		options.Identity = identity
 	}
+	if path := os.Getenv(VarCodecKeys); path != "" {
+		if err := encrypt(&options, path, logger); err != nil {
+			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting,
+				Message: VarCodecKeys + ": " + oneLine(err), Remedy: "correct the file, or unset " + VarCodecKeys}
+		}
+	}
 	for _, add := range with {
 		add(&options)
 	}
@@ -64,6 +74,19 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string,
 		return nil, dialFault(parent, options, err)
 	}
 	return &Connection{Client: c, Address: options.HostPort, Namespace: options.Namespace}, nil
+}
+
+// VarCodecKeys is the variable that names the file of keys with which payloads are encrypted.
+const VarCodecKeys = prefix + "CODEC_KEYS"
+
+func encrypt(o *client.Options, path string, logger *slog.Logger) error {
+	c, err := codec.Open(path, logger)
+	if err != nil {
+		return err
+	}
+	encrypted, err := c.DialOption()
+	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, encrypted)
+	return err
 }
 
 // window is how many bytes of answers may be under way on a worker's connection.

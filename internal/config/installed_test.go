@@ -19,8 +19,8 @@ var update = flag.Bool("update", false, "write the settings that packages instal
 // Which worker reads a setting: those that are in neither list are read by the control worker alone.
 var (
 	ofHost = []string{"HOST", "HOST_FILE", "DRIVERS", "MAX_CLEANS_PER_HOST", "NVME_HELPER"}
-	ofBoth = []string{"ROLE", "STATE_DIR", "STOP_TIMEOUT", "SWEEP_INTERVAL", "ACCEPT_SERVER", "METRICS_ADDRESS",
-		"LOG_FORMAT", "LOG_LEVEL", "DEBUG"}
+	ofBoth = []string{"ROLE", "STATE_DIR", "STOP_TIMEOUT", "SWEEP_INTERVAL", "ACCEPT_SERVER", "CODEC_KEYS",
+		"METRICS_ADDRESS", "LOG_FORMAT", "LOG_LEVEL", "DEBUG"}
 )
 
 // installed are the settings of the two files that the package's units need; the others are comments.

@@ -68,6 +68,7 @@ type Worker struct {
 	OneView          string        `env:"ONEVIEW" help:"oneview.yaml: the OneView appliances that share servers with Burnish, read by control workers; default: none"`
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations, with the inventory, of a host's records with the running workflows, and of offered devices with their records; 0: only when a notification or a signal requests one"`
 	AcceptServer     string        `env:"ACCEPT_SERVER" help:"CLUSTER/NAMESPACE: the Temporal cluster and namespace that take over STATE_DIR from the ones recorded there"`
+	CodecKeys        string        `env:"CODEC_KEYS" help:"a file of keys, mode 0600, the same for all workers and commands: what Temporal keeps of devices is encrypted; default: it is not"`
 	Versioned        bool          `env:"VERSIONED" envDefault:"false" help:"control workers of several versions run beside each other, and each run of a workflow stays with its own: see burnish upgrade"`
 	MetricsAddress   string        `env:"METRICS_ADDRESS" help:"HOST:PORT where /metrics, /healthz and /readyz answer, over HTTP and to everybody: counts only; default: none"`
 	// API holds the settings of the HTTP API.
@@ -167,6 +168,7 @@ func (w Worker) check() error {
 	refuse(w.AcceptServer != "" && (cluster == "" || namespace == ""), "ACCEPT_SERVER",
 		"%q is not of the form CLUSTER/NAMESPACE", w.AcceptServer)
 	refuse(w.GracefulStop <= 0, "STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
+	refuse(w.CodecKeys != "" && !filepath.IsAbs(w.CodecKeys), "CODEC_KEYS", "%q is not an absolute path", w.CodecKeys)
 	refuse(w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper), "NVME_HELPER", "%q is not an absolute path", w.NVMeHelper)
 	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" {
 		refuse(err != nil, "AMQP_URL", "%v", err) // which never contains the password

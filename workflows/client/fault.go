@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc/codes"
 
 	"burnish/internal/device"
@@ -100,11 +101,14 @@ func unconfirmed(err error) error {
 		codes.FailedPrecondition: // the workflow task that had begun to carry it out failed
 		return UnconfirmedError{err}
 	}
-	if TimedOut(err) || errors.Is(err, context.Canceled) {
+	if TimedOut(err) || errors.Is(err, context.Canceled) || Encrypted(err) {
 		return UnconfirmedError{err}
 	}
 	return err
 }
+
+// Encrypted reports whether err is that an answer is encrypted with a key that this process does not have.
+func Encrypted(err error) bool { return errors.Is(err, converter.ErrEncodingIsNotSupported) }
 
 // TimedOut reports whether err is the end of a request's time.
 func TimedOut(err error) bool {
@@ -135,6 +139,9 @@ func Fault(err error) (refusal contract.Refusal, ok bool) {
 		return refusal, true
 	}
 	switch {
+	case Encrypted(err):
+		return unreachable("what Temporal has is encrypted with a key that is missing here",
+			"set BURNISH_CODEC_KEYS to the file of keys that the workers have")
 	case errors.As(err, &noNamespace):
 		return unreachable(fmt.Sprintf("Temporal has no namespace %q", noNamespace.Namespace),
 			"create it, or set TEMPORAL_NAMESPACE")
