@@ -83,7 +83,8 @@ const (
 // operator called; what an operator holds is neither erased nor offered, a tenant keeps his
 // bytes for as long as he has the device, and nothing dirty is offered (see Cloud). Some acts
 // meet the blow that is their worst; with BURNISH_KILLS=all each meets every blow after each of
-// its writes, and every other command. BURNISH_AIM is a regular expression for the names of the acts.
+// its writes, and every other command. BURNISH_AIM is a regular expression for the names of the acts, BURNISH_BLOW for
+// those of the blows that all get.
 //
 // F30, F42, F43
 func TestKillAtEveryWrite(t *testing.T) {
@@ -134,9 +135,12 @@ func (k *anvil) strikeAll(t *testing.T, acts []*aimedAct) {
 			}
 			continue
 		}
+		wanted := regexp.MustCompile(os.Getenv("BURNISH_BLOW"))
 		for n := range x.leads {
 			for by := range blows {
-				add(n+1, by)
+				if wanted.MatchString(blows[by].name) {
+					add(n+1, by)
+				}
 			}
 		}
 	}
