@@ -214,9 +214,10 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, an upgrade from UPGRADE_FROM, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, a lost database with 1,000 devices, an upgrade from UPGRADE_FROM, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
+	BURNISH_DRILL=1000 go test -count=1 -timeout 30m -run '^TestTheDatabaseIsLost$$' -v $(E2E)
 	BURNISH_UPGRADE_FROM=$(UPGRADE_FROM) go test -count=1 -timeout 20m -run '^TestUpgrade' $(E2E)
 	$(MAKE) test-cluster
 	cd deploy/packages && go test -count=1 -timeout 20m ./...

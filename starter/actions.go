@@ -149,18 +149,19 @@ func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (
 // dryRun asks what an action would do to each device, and prints the answers. What would be
 // refused fails as the action itself does.
 func (a *app) dryRun(ctx context.Context, l deviceClient, names []string, o action) error {
-	return a.forEachDevice(len(names), parallelism, false, func(i int) outcome {
-		name := names[i]
-		answer, err := ask(ctx, a, l, name, func(ctx context.Context) (contract.DryRun, error) {
-			return l.Ask(ctx, name, o.verb, o.in)
-		})
-		if err != nil {
-			return failed(o.verb.Name, name, err)
-		}
-		result := done(name, dryRunLine(name, o, answer))
-		result.DryRun = &answer
-		return result
+	return a.forEachDevice(len(names), parallelism, false, func(i int) outcome { return a.dryRunOne(ctx, l, names[i], o) })
+}
+
+func (a *app) dryRunOne(ctx context.Context, l deviceClient, name string, o action) outcome {
+	answer, err := ask(ctx, a, l, name, func(ctx context.Context) (contract.DryRun, error) {
+		return l.Ask(ctx, name, o.verb, o.in)
 	})
+	if err != nil {
+		return failed(o.verb.Name, name, err)
+	}
+	result := done(name, dryRunLine(name, o, answer))
+	result.DryRun = &answer
+	return result
 }
 
 // dryRunLine says in one line what an action would do.

@@ -25,21 +25,26 @@ func (a *app) importCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:         "import --from placement",
-		Annotations: forms("import check"),
-		Short:       "enroll devices that another service already allocates",
-		Long: `An imported device is in state unknown until Placement answers. It then becomes allocated
+		Annotations: forms("import --from FILE\nimport check"),
+		Short:       "enroll devices that another service already allocates; add an exported history",
+		Long: `--from FILE adds the labels, cleans and acts that burnish export kept to the devices that are
+enrolled. It decides nothing: who has a device, and whether it is clean, say its host and
+its inventory. What a device has already, or has not counted, is left out.
+
+With --from placement an imported device is in state unknown until Placement answers. It then becomes allocated
 if it is in use, pending_cleaning if it is reserved and unused, and otherwise available.
 Start the worker of its host first; its host.yaml must allow the device. A device that is
 enrolled with owner=self already is refused.
 
   check    list devices in state unknown: exit code 0 if there are none, otherwise 1`,
 		Example: `  burnish import --from placement --host h1 --dry-run
-  burnish import --from placement && burnish import check`,
+  burnish import --from placement && burnish import check
+  burnish import --from /var/backups/burnish.json --dry-run`,
 		Args: cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "`placement`: every device that has a one-time-use provider of Nova and is not "+
-		"enrolled; sets owner=nova")
+	flags.StringVar(&from, "from", "", "`SOURCE`: placement, every device that has a one-time-use provider of Nova and is not "+
+		"enrolled; sets owner=nova. Or the file of an export: only --reason and --dry-run go with it")
 	flags.StringVar(&cloud, "cloud", "", "`C`: the cloud, if control workers serve several")
 	flags.StringVar(&e.Host, "host", "", "`H`: only devices on this host")
 	flags.StringVar(&e.Driver, "driver", "nvme", "`D`: the driver that cleans them")
@@ -52,8 +57,16 @@ enrolled with owner=self already is refused.
 		if err := noArgs(cmd, args); err != nil {
 			return err
 		}
+		if from == "" {
+			return usagef("--from is missing: placement, or the file of an export")
+		}
 		if from != "placement" {
-			return usagef("--from %q: must be placement", from)
+			if other := firstGiven(cmd.Flags(), "cloud", "host", "driver", "type", "set"); other != "" {
+				return usagef("--%s goes with --from placement only", other)
+			}
+			return a.devices(cmd.Context(), func(l deviceClient) error {
+				return a.importHistory(cmd.Context(), l, from, e.reason, dry)
+			})
 		}
 		if e.Driver == "" {
 			return usagef("--driver is empty")

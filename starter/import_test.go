@@ -85,8 +85,10 @@ func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
 
 func TestImportWrongUse(t *testing.T) {
 	for line, want := range map[string]string{
-		"import":             `--from "": must be placement`,
-		"import --from nova": `--from "nova": must be placement`,
+		"import":                                     "--from is missing: placement, or the file of an export",
+		"import --from nova":                         "the file cannot be read: open nova",
+		"import --from /dev/null":                    "/dev/null is not what burnish export wrote",
+		"import --from file --host h1":               "--host goes with --from placement only",
 		"import --from placement --set owner=self":   "an imported device always has the owner nova",
 		"import --from placement --driver=":          "--driver is empty",
 		"import --from placement h1":                 "takes no argument",

@@ -14,7 +14,7 @@ import (
 )
 
 // withoutServer are the commands that ask no server, or do not need one.
-var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules",
+var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules", "codec-server",
 	"instance schema"}
 
 // askingServer are the first examples of all commands that ask a server.

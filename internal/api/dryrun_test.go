@@ -66,8 +66,8 @@ func TestADryRunIsNoChange(t *testing.T) {
 		require.NotContains(t, lines.String(), "API: change")
 	}
 	slices.Sort(dry)
-	require.Equal(t, []string{"abort", "bind", "clean", "forget", "label", "maintenance", "manage", "migrate-pool", "move",
-		"override", "power", "provide", "rebuild", "release-hold", "replace", "retire", "unbind"}, dry)
+	require.Equal(t, []string{"abort", "bind", "clean", "forget", "import-history", "label", "maintenance", "manage",
+		"migrate-pool", "move", "override", "power", "provide", "rebuild", "release-hold", "replace", "retire", "unbind"}, dry)
 }
 
 // only is a policy that allows these rules.

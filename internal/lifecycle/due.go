@@ -386,6 +386,7 @@ func init() {
 
 		on(contract.VerbPower, (*State).checkPower, (*State).power),
 		on(contract.VerbOverride, (*State).checkOverride, (*State).override, arriving((*State).checkSignature)),
+		on(contract.VerbImportHistory, (*State).checkImportHistory, (*State).importHistory),
 		on(contract.VerbMigratePool, (*State).checkMigrate, (*State).migrate),
 	}
 }

@@ -229,3 +229,42 @@ func TestOverrideAcceptsNoLaterData(t *testing.T) {
 		}
 	}
 }
+
+// An export gives a device back what it does not have: what it counted and has no record of, what was before it was
+// enrolled here, and labels that it lacks. It changes nothing else, and is refused if no export says it.
+func TestAnExportedHistoryIsAdded(t *testing.T) {
+	s := newScene(t)
+	s.record.Clean = 3
+	s.offers()
+	require.Equal(t, 4, s.d.Cleans)
+	s.ok(contract.VerbLabel, contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}}})
+	before := s.d.CreatedAt.Add(-time.Hour)
+	in := contract.ImportHistoryInput{
+		Labels: map[string]string{"rack": "old", "tier": "gold"},
+		Cleans: []contract.CleanSummary{{Number: 2, Outcome: "failed"}, {Number: 3, Outcome: "cleaned"}, {Number: 4, Outcome: "aborted"}},
+		Acts:   []contract.Act{{At: before, Verb: "bind", Request: "r1"}, {At: s.now.Add(time.Hour), Verb: "bind"}},
+	}
+	state, own := s.d.Device, s.d.Acts[0]
+	s.ok(contract.VerbImportHistory, in)
+	require.Equal(t, state, s.d.Device)
+	require.Equal(t, map[string]string{"rack": "a", "tier": "gold"}, s.d.Enrollment.Labels)
+	cleans, err := s.d.Archive.Cleans()
+	require.NoError(t, err)
+	var numbers []string
+	for _, c := range cleans {
+		numbers = append(numbers, fmt.Sprint(c.Number, " ", c.Outcome))
+	}
+	require.Equal(t, []string{"2 failed", "3 cleaned", "4 cleaned"}, numbers)
+	require.Equal(t, []contract.Act{{At: before, Verb: "bind"}, own}, []contract.Act(s.d.Acts[:2]))
+	require.Equal(t, "import_history 3 cleans, 2 acts", s.did()[len(s.d.Acts)-1])
+	require.True(t, s.ok(contract.VerbImportHistory, in).Already)
+
+	for _, wrong := range []contract.ImportHistoryInput{
+		{Labels: map[string]string{"no key!": "x"}},
+		{Cleans: []contract.CleanSummary{{Number: 2}, {Number: 1}}},
+		{Acts: []contract.Act{{At: s.now}, {At: before}}},
+		{Cleans: make([]contract.CleanSummary, contract.KeptCleans+1)},
+	} {
+		s.refused(device.CodeInvalid, contract.VerbImportHistory, wrong)
+	}
+}

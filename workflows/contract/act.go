@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,20 @@ func (l ActLog) With(a Act) ActLog {
 	return append(slices.Clone(l[max(len(l)+1-KeptActs, 0):]), a)
 }
 
+// After returns the log with acts of earlier times before its own, as many as there is room for. What was asked by
+// their requests is not known again.
+func (l ActLog) After(earlier []Act) ActLog {
+	var all ActLog
+	for _, a := range earlier {
+		a.Request = ""
+		all = all.With(a)
+	}
+	for _, a := range l {
+		all = all.With(a)
+	}
+	return all
+}
+
 // Without returns the log without the act of a request.
 func (l ActLog) Without(request string) ActLog {
 	return slices.DeleteFunc(slices.Clone(l), func(a Act) bool { return a.Request == request })
@@ -131,7 +146,10 @@ func (in LabelInput) Act() Act       { return in.act(in.Reason, in.Text()) }
 func (in PowerInput) Act() Act       { return in.act(in.Reason, in.Target) }
 func (in BindInput) Act() Act        { return in.act(in.Reason, in.Instance) }
 func (in UnbindInput) Act() Act      { return in.act(in.Reason, in.Instance) }
-func (in ResumeInput) Act() Act      { return in.act(in.Reason, in.Step+" on "+in.Model) }
+func (in ImportHistoryInput) Act() Act {
+	return in.act(in.Reason, fmt.Sprintf("%d cleans, %d acts", len(in.Cleans), len(in.Acts)))
+}
+func (in ResumeInput) Act() Act { return in.act(in.Reason, in.Step+" on "+in.Model) }
 
 func (in EnrollInput) Act() Act {
 	return in.act(in.Reason, cmp.Or(wordIf(in.Import, "import"), wordIf(in.Provide, "provide")))

@@ -29,6 +29,16 @@ func HistoryOf(v DeviceStatus) History {
 	}
 }
 
+// ImportHistoryInput is what an export kept of a device. Cleans and acts have the latest last. What the device has, or
+// cannot have had by its own numbers, is left out.
+type ImportHistoryInput struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Cleans []CleanSummary    `json:"cleans,omitempty"`
+	Acts   []Act             `json:"acts,omitempty"`
+	Reason string            `json:"reason,omitempty" flag:"reason"`
+	Caller `api:"-"`
+}
+
 // EventKind says which part of a history an Event is of. Their order is that of events of one
 // moment: a request comes before what it leads to.
 type EventKind int

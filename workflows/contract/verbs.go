@@ -175,6 +175,8 @@ HTTP API (--api), which knows who asks. It is off unless BURNISH_API_KEY is set 
 control workers.`,
 			Example: `  burnish --api https://control1:8480 override h1_0000:01:00.0 --reason "capacity" --expires 2h
   burnish --api https://control1:8480 override h1_0000:01:00.0 --approve 0f8e6f5c-7f0e-4d1c-9b65-0f6a1f1d2a11`}}
+	// VerbImportHistory gives a device back what an export kept of it, after its Temporal database was lost.
+	VerbImportHistory = Verb{Name: "import-history", About: "add what an export kept of the device's labels, cleans and acts", Input: ImportHistoryInput{}}
 	// VerbMigratePool makes a pre-allocated device dynamic (S4.34). Only devices of a pool can.
 	VerbMigratePool = Verb{Name: "migrate-pool", About: "make a pre-allocated server of a shared pool dynamic", Input: ReasonInput{}}
 	// VerbResume is asked of the workflow of the limits, not of a device.
@@ -184,7 +186,8 @@ control workers.`,
 // Verbs are what is asked of a device.
 var Verbs = []Verb{
 	VerbEnroll, VerbClaim, VerbBurn, VerbUnclaim, VerbBind, VerbUnbind, VerbRebuild, VerbProvide, VerbClean, VerbAbort, VerbReleaseHold,
-	VerbManage, VerbMaintain, VerbLabel, VerbRetire, VerbForget, VerbPower, VerbOverride, VerbReplace, VerbMove, VerbMigratePool,
+	VerbManage, VerbMaintain, VerbLabel, VerbRetire, VerbForget, VerbPower, VerbOverride, VerbReplace, VerbMove, VerbImportHistory,
+	VerbMigratePool,
 }
 
 // What is asked of an instance. Bind, attach and detach need no workflow of it.

@@ -191,7 +191,7 @@ func (a *API) acts(t *testing.T, name string) map[string]string {
 	for verb, body := range map[string]string{
 		"clean": `{"reason":"r"}`, "provide": `{}`, "manage": `{}`, "abort": `{}`, "maintenance": `{"reason":"r"}`, "power": `{"target":"reboot"}`,
 		"override": `{"reason":"r","expires_at":"2099-01-01T00:00:00Z"}`, "bind": instance, "unbind": instance, "rebuild": instance,
-		"retire": `{"reason":"r"}`, "forget": `{}`, "replace": `{}`, "move": `{}`, "release-hold": `{}`, "migrate-pool": `{}`,
+		"retire": `{"reason":"r"}`, "forget": `{}`, "replace": `{}`, "move": `{}`, "release-hold": `{}`, "migrate-pool": `{}`, "import-history": `{}`,
 	} {
 		paths[devicePath(name, verb)] = body
 	}
