@@ -597,8 +597,8 @@ func (d *State) checkPower(in contract.PowerInput) error {
 }
 
 // power has the device's host change its power, once the inventory's record confirms whose it is (F36). On and off are
-// repeated until they are so. A reset is sent at most once: where its outcome is not known, the answer says so. A server
-// that others have, or that may be theirs, is refused (S4.26).
+// repeated until they are so. A reset is sent at most once: where its outcome is not known, the answer says so. One
+// that others have in a shared pool, or that may be theirs, is refused (S4.26).
 func (d *State) power(j *Job, _ contract.PowerInput) { d.confirm(j, phPowerConfirmed) }
 
 func (d *State) powerConfirmed(j *Job, o Outcome) {

@@ -316,7 +316,9 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 //
 // F31, F36
 func TestPutBackWhoseActsCount(t *testing.T) {
-	power := func(instance string) contract.PowerInput { return contract.PowerInput{Target: "off", Instance: instance} }
+	power := func(instance string) contract.PowerInput {
+		return contract.PowerInput{Target: "off", Instance: instance}
+	}
 	for _, from := range []string{"available", "manageable", "held", "error", "allocated"} {
 		for by, ask := range map[string]struct {
 			v  contract.Verb
