@@ -619,7 +619,14 @@ func (d *State) checkRebuild(in contract.UnbindInput) error {
 	return d.legal(device.Event{Kind: device.Rebuild, Instance: in.Instance})
 }
 
-// rebuild keeps the device bound to its instance. It is neither cleaned nor burned again (S0.18, S3.26).
-func (d *State) rebuild(j *Job, in contract.UnbindInput) {
-	d.finished(j, d.apply(device.Event{Kind: device.Rebuild, Instance: in.Instance}))
+// rebuild keeps the device bound to its instance, once the inventory's record confirms that it has it (F36). It is
+// neither cleaned nor burned again (S0.18, S3.26).
+func (d *State) rebuild(j *Job, _ contract.UnbindInput) { d.confirm(j, phRebuildConfirmed) }
+
+func (d *State) rebuildConfirmed(j *Job, o Outcome) {
+	err := o.err()
+	if err == nil {
+		err = d.apply(device.Event{Kind: device.Rebuild, Instance: j.In.(contract.UnbindInput).Instance})
+	}
+	d.finished(j, err)
 }

@@ -107,6 +107,7 @@ const (
 	phUnbindConfirmed  Phase = "unbind: the record was read"
 	phUnbindBurns      Phase = "unbind: the burn is over"
 	phUnbindKnown      Phase = "unbind: the record confirms that it has left"
+	phRebuildConfirmed Phase = "rebuild: the record confirms whose it is"
 	phConfirm          Phase = "the record is read"
 	phAwaitKnown       Phase = "who has the device is known"
 
@@ -177,6 +178,7 @@ const (
 	phMaintained        Phase = "maintain"
 	phMaintainServer    Phase = "maintenance ends: who has its server"
 	phMaintenanceEnded  Phase = "maintenance has ended"
+	phPowerConfirmed    Phase = "power: the record was read"
 	phPowerServer       Phase = "power: who has its server"
 	phPower             Phase = "power: it is changed"
 	phPowerTag          Phase = "power: how the appliance shows its server"
@@ -261,6 +263,7 @@ func init() {
 		{phase: phUnbindConfirmed, then: (*State).unbindConfirmed},
 		{phase: phUnbindBurns, until: (*State).unbindBurned, then: (*State).unbindAfterBurn},
 		{phase: phUnbindKnown, then: (*State).unbindKnown},
+		{phase: phRebuildConfirmed, then: (*State).rebuildConfirmed},
 		{phase: phConfirm, provider: forItself, begin: (*State).confirmCall, then: (*State).confirmed},
 		{phase: phAwaitKnown, begin: (*State).awaitKnown, until: (*State).isKnown, then: (*State).nowKnown},
 
@@ -338,6 +341,7 @@ func init() {
 		{phase: phMaintained, then: (*State).maintained},
 		{phase: phMaintainServer, begin: (*State).readPoolForClient, then: (*State).maintainServerRead},
 		{phase: phMaintenanceEnded, then: (*State).maintenanceEnds},
+		{phase: phPowerConfirmed, then: (*State).powerConfirmed},
 		{phase: phPowerServer, begin: (*State).readPoolForClient, then: (*State).powerServerRead},
 		{phase: phPower, begin: (*State).powerCall, then: (*State).powered},
 		{phase: phPowerTag, begin: (*State).readPoolForClient, then: (*State).powerTagRead},

@@ -596,12 +596,21 @@ func (d *State) checkPower(in contract.PowerInput) error {
 	}
 }
 
-// power has the device's host change its power. On and off are repeated until they are so. A reset is sent at most
-// once: where its outcome is not known, the answer says so. A server that others have, or that may be theirs,
-// is refused
-// (S4.26).
-func (d *State) power(j *Job, in contract.PowerInput) {
-	j.Since, j.Note = d.now, in.Target
+// power has the device's host change its power, once the inventory's record confirms whose it is (F36). On and off are
+// repeated until they are so. A reset is sent at most once: where its outcome is not known, the answer says so. One
+// that others have in a shared pool, or that may be theirs, is refused (S4.26).
+func (d *State) power(j *Job, _ contract.PowerInput) { d.confirm(j, phPowerConfirmed) }
+
+func (d *State) powerConfirmed(j *Job, o Outcome) {
+	err := o.err()
+	if err == nil {
+		err = d.validate(j)
+	}
+	if err != nil {
+		d.refused(j, err)
+		return
+	}
+	j.Since, j.Note = d.now, j.In.(contract.PowerInput).Target
 	if d.shared() {
 		d.enter(j, phPowerServer)
 		return

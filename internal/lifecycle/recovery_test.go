@@ -311,6 +311,56 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 	})
 }
 
+// The database is put back, and another instance has the device since, or none: the record is read before the device is
+// rebuilt, or its power changed, for who had it, and before either is refused to who has it.
+//
+// F31, F36
+func TestPutBackWhoseActsCount(t *testing.T) {
+	power := func(instance string) contract.PowerInput {
+		return contract.PowerInput{Target: "off", Instance: instance}
+	}
+	for _, from := range []string{"available", "manageable", "held", "error", "allocated"} {
+		for by, ask := range map[string]struct {
+			v  contract.Verb
+			in contract.Input
+		}{
+			"rebuild":            {contract.VerbRebuild, of("i1")},
+			"power":              {contract.VerbPower, power("")},
+			"power, by its name": {contract.VerbPower, power("i1")},
+		} {
+			for _, now := range []string{"", "i2"} {
+				if now == "" && (by != "rebuild" || from != "allocated") {
+					continue
+				}
+				t.Run(from+", "+by+", now "+now, func(t *testing.T) {
+					s := newScene(t)
+					leads[from](s)
+					s.forgets(func() {
+						if from == "allocated" {
+							s.turnsOver("i1")
+						} else {
+							s.backInTheOffer()
+						}
+						if now != "" {
+							s.boundTo(now)
+						}
+					})
+					_, err := s.do(ask.v, ask.in)
+					require.Error(t, err)
+					require.Empty(t, s.powers)
+					if now == "" {
+						return
+					}
+					s.ok(contract.VerbRebuild, of(now))
+					s.ok(contract.VerbPower, power(now))
+					require.Equal(t, []string{"off"}, s.powers)
+					require.Equal(t, []any{"i2", "i2", 1}, []any{s.bytes, s.recorded(), s.inv.Reserved})
+				})
+			}
+		}
+	}
+}
+
 // The tenant of whom the memory does not know unbinds: it has the device by the record, also during a clean that forgot
 // it, and the history says by which numbers it was given back to it.
 //
@@ -340,6 +390,20 @@ func TestATenantThatIsForgottenUnbinds(t *testing.T) {
 	require.NoError(t, unbind.Err)
 	require.False(t, unbind.Result.Already)
 	require.Equal(t, 7, s.d.History[len(s.d.History)-1].Number)
+}
+
+// backInTheOffer has the operator of a device without an instance offer it.
+func (s *scene) backInTheOffer() {
+	s.Helper()
+	switch {
+	case s.d.Device.State == device.Error:
+		s.ok(contract.VerbClean, all)
+	case s.d.Device.InMaintenance():
+		s.ok(contract.VerbMaintain, off)
+	case s.d.Device.State == device.Manageable:
+		s.ok(contract.VerbProvide, noInput)
+	}
+	s.returned()
 }
 
 // reasons are those of the device's acts of a kind.

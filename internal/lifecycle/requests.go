@@ -229,6 +229,9 @@ func (d *State) refuses(asked contract.Verb, in contract.Input) error {
 func (d *State) asksRecord(asked contract.Verb, refused error) bool {
 	switch asked.Name {
 	case contract.VerbUnbind.Name, contract.VerbRebuild.Name:
+	case contract.VerbPower.Name:
+		refusal, ok := contract.RefusalOf(refused)
+		return ok && refusal.Fault.Code == device.CodeInUse
 	case contract.VerbBind.Name, contract.VerbBurn.Name:
 		if d.Device.State != device.Allocated {
 			return false
