@@ -46,6 +46,10 @@ func busyFault(f *device.Fault, name string) *device.Fault {
 		", then clean " + name}
 }
 
+// lostMark is no change mark: a device that has it was written to by others, as far as its host knows, until Burnish
+// has written to it or accepts it as it is.
+const lostMark = "lost"
+
 func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	driver, err := h.driver(in.Enrollment)
 	if err != nil {
@@ -77,6 +81,9 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	err = h.Host.UpdateRecord(in.Enrollment.Name, func(r *host.Record) error {
 		writeEnrollment(r, in.Enrollment, in.UUID, d.Identity)
 		r.Forgotten, r.MovedFrom, r.Binding = false, in.MovedFrom, max(r.Binding, in.Binding)
+		if d.Mark != "" && !found && in.Known != (device.Identity{}) && !in.Replace && in.MovedFrom == "" {
+			r.SetMark(lostMark) // with the record of a device that this host knew
+		}
 		written = r.WrittenByOthers(d.Mark) && !in.Accept
 		if d.Mark != "" && (r.OwnMark() == "" || in.Accept) {
 			r.SetMark(d.Mark)

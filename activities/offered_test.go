@@ -134,6 +134,68 @@ func TestAMarkThatACrashLostCostsOneClean(t *testing.T) {
 	require.False(t, i.written())
 }
 
+// A host that has lost its record of a device does not know what was written to it since, and has it cleaned.
+//
+// F39
+func TestALostRecordCostsOneClean(t *testing.T) {
+	i := newImageHost(t)
+	require.NoError(t, os.Remove(filepath.Join(i.host.Dir(), "devices", "image.json")))
+	for range 2 {
+		require.True(t, i.written())
+	}
+	i.zero(1)
+	require.False(t, i.written())
+
+	require.NoError(t, os.Remove(filepath.Join(i.host.Dir(), "devices", "image.json")))
+	i.enrolled.Accept = true
+	require.False(t, i.written())
+}
+
+// marking is a driver whose devices show these change marks, one after the other.
+type marking struct {
+	hardware.Driver
+	marks []string
+}
+
+func (m *marking) Open(ctx context.Context, of hardware.Target, known device.Identity, writable bool) (hardware.Handle, error) {
+	h, err := m.Driver.Open(ctx, of, known, writable)
+	return marked{h, m}, err
+}
+
+type marked struct {
+	hardware.Handle
+	of *marking
+}
+
+func (m marked) ChangeMark(context.Context) (string, error) {
+	mark := m.of.marks[0]
+	m.of.marks = m.of.marks[1:]
+	return mark, nil
+}
+
+// What was written to while it was read proves nothing: the part that had been read may hold it.
+//
+// F37
+func TestAWriteDuringAVerifyIsSeen(t *testing.T) {
+	for _, c := range []struct {
+		marks []string
+		code  device.Code
+	}{{[]string{"1", "1"}, ""}, {[]string{"1", "2"}, device.CodeForeignWrite}} {
+		i := newImageHost(t)
+		i.zero(1)
+		i.hardware.Drivers["block"] = &marking{i.hardware.Drivers["block"], c.marks}
+		in := i.input("verify")
+		in.Enrollment, in.Identity = i.enrolled.Enrollment, i.enrolled.Known
+		in.Clean, in.Number, in.Seq = "run/1", 1, 2
+		_, err := i.run(first(t), in)
+		if c.code == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, string(c.code))
+	}
+}
+
 // scripted are events that a test makes.
 type scripted struct {
 	next   chan uevent.Event

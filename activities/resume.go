@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"burnish/internal/clean/steps"
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
 	"burnish/workflows/contract"
@@ -100,11 +101,7 @@ func (a *attempt) loadEvidence(name string, into any) (bool, error) {
 // recordMark records the change mark of a device to which the step has written. It does before the
 // step counts as done: after a crash between the two it writes, and records, again.
 func (a *attempt) recordMark(ctx context.Context, handle hardware.Handle) error {
-	marker, ok := handle.(hardware.ChangeMarker)
-	if !ok {
-		return nil
-	}
-	mark, err := marker.ChangeMark(ctx)
+	mark, err := markOf(ctx, handle)
 	if err != nil || mark == "" {
 		return err
 	}
@@ -112,6 +109,27 @@ func (a *attempt) recordMark(ctx context.Context, handle hardware.Handle) error 
 		r.SetMark(mark)
 		return nil
 	})
+}
+
+// markOf is the change mark of a device, "" if it shows none.
+func markOf(ctx context.Context, handle hardware.Handle) (string, error) {
+	marker, ok := handle.(hardware.ChangeMarker)
+	if !ok {
+		return "", nil
+	}
+	return marker.ChangeMark(ctx)
+}
+
+// requireUnchanged refuses what a step has read of a device that was written to meanwhile: behind the part that was
+// read already it may hold anything, for as long as a worker may be frozen (F37).
+func (a *attempt) requireUnchanged(ctx context.Context, handle hardware.Handle, before string) error {
+	after, err := markOf(ctx, handle)
+	if err != nil || after == before {
+		return err
+	}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignWrite,
+		Message: "somebody wrote to it while " + a.step.Name + " read it",
+		Remedy:  "find out who, then clean " + a.in.Enrollment.Name + " again"}
 }
 
 // recordReflash records the firmware revision that the step is about to give the device.

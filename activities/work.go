@@ -164,6 +164,10 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 	if err := a.mayGoOn(ctx, workCtx, fence); err != nil {
 		return outcome, err
 	}
+	before, err := markOf(workCtx, handle)
+	if err != nil {
+		return outcome, err
+	}
 	outcome, err = a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings: a.in.Settings, Args: a.in.Args, Rest: a.in.Rest,
@@ -178,8 +182,12 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 			outcome.Note = strings.TrimPrefix(outcome.Note+"; "+says, "; ")
 		}
 	}
-	if err == nil && a.step.Writes {
+	switch {
+	case err != nil:
+	case a.step.Writes:
 		err = a.recordMark(workCtx, handle)
+	default:
+		err = a.requireUnchanged(workCtx, handle, before)
 	}
 	return outcome, err
 }
