@@ -129,6 +129,7 @@ func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in co
 		known = before.Identity
 	}
 	target.Reflashed = before.Reflashed.For(known.Serial, in.Binding)
+	target.Offered = in.Offered && !h.AtWork(in.Enrollment.Name, false)
 	d, err := driver.Discover(ctx, target, known)
 	if err != nil {
 		return hardware.Discovery{}, err

@@ -35,8 +35,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Short: "keep what only Temporal knows of the devices: labels, cleans, acts, bindings",
 		Long: `For the day on which Temporal's database is lost without a backup: hosts and inventories know
 the devices and who has them, and burnish import --from FILE adds the labels and the history.
-FILE is JSON, - for the standard output; it is replaced as a whole. Exit code 3 if a device
-did not answer: FILE has the others.`,
+FILE is JSON, - for the standard output; it is replaced as a whole. If a device did not
+answer, FILE has the others, and the exit code is not 0.`,
 		Example: "  burnish export -o /var/backups/burnish.json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

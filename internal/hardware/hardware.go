@@ -34,6 +34,9 @@ type Target struct {
 	// Reflashed is the firmware revision that a step of this host gives the device, or gave it
 	// since its last tenant: Burnish itself changed it, so that the enrolled revision follows.
 	Reflashed string
+	// Offered: the device is offered to tenants, and no step of this host has it open, so that a discovery proves that
+	// nobody has it (F40).
+	Offered bool
 	// Imported: tenants used the device before it was enrolled, so signatures are theirs.
 	Imported bool
 }

@@ -34,7 +34,8 @@ func (d *State) discover(j *Job, how How) {
 	how.Way, how.Host, how.What = ToHost, d.Enrollment.Host, "discover "+d.Name
 	c := Call{Activity: contract.ActivityDiscover, How: how, In: contract.DiscoverInput{
 		Enrollment: d.Enrollment, UUID: d.UUID, Known: d.Host.Identity, Binding: d.Device.Bindings,
-		Accept: d.Device.Returning && d.Device.NotSanitized,
+		Accept:  d.Device.Returning && d.Device.NotSanitized,
+		Offered: d.ownedByBurnish() && d.Device.State == device.Available,
 	}}
 	if !how.Client {
 		c.WaitsFor = contract.WaitHost

@@ -434,6 +434,8 @@ type DiscoverInput struct {
 	Replace bool `json:"replace,omitempty"`
 	// MovedFrom is the name of the slot that the hardware Known was in before (D10).
 	MovedFrom string `json:"moved_from,omitempty"`
+	// Offered: the device is offered to tenants, and nobody has it.
+	Offered bool `json:"offered,omitempty"`
 	// Accept: what is on the device is offered as it is, not sanitized, whoever wrote it.
 	Accept bool `json:"accept,omitempty"`
 }

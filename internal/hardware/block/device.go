@@ -46,7 +46,7 @@ func (v diskInfo) close() error {
 }
 
 // discoverDevice inspects a block device and changes nothing. It claims the device only at
-// the first enrollment, because later one of our own steps may be running on it.
+// the first enrollment and while it is offered, because else one of our own steps may be running on it.
 func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, path string,
 	known device.Identity) (found hardware.Discovery, err error) {
 	first := known == (device.Identity{})
@@ -88,10 +88,14 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if v.image != nil {
 		note = fmt.Sprintf("a loop device over %q on %s: one pass of zeroes by writes", v.image.path, v.image.on.name)
 	}
-	if first {
-		if err := d.checkFirstEnrollment(ctx, t, target, v, fd); err != nil {
-			return hardware.Discovery{}, err
-		}
+	switch {
+	case first:
+		err = d.checkFirstEnrollment(ctx, t, target, v, fd)
+	case t.Offered:
+		err = target.checkFree(ctx, v, fd)
+	}
+	if err != nil {
+		return hardware.Discovery{}, err
 	}
 	var mark string
 	if v.image != nil { // each write to the loop changes its file, when the kernel has written it
@@ -104,6 +108,15 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 		}
 	}
 	return hardware.Discovery{Identity: v.identity, Operation: device.Shred, Note: note, Mark: mark}, nil
+}
+
+// checkFree proves that no process has claimed the device or writes to it.
+func (d *disk) checkFree(ctx context.Context, v diskInfo, fd int) error {
+	claimed, err := d.sys.claim(ctx, v.identity.Path, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.checkNoWriters(ctx, v, fd), unix.Close(claimed))
 }
 
 // checkFirstEnrollment is for a first enrollment only: it proves that no process has claimed the

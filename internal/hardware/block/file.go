@@ -51,11 +51,12 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	if err := d.sys.checkFileUnused(path, inodeOf(stat), ""); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if first {
-		// Only now: later one of our own steps may have it open.
+	if first || t.Offered { // else one of our own steps, or its tenant, may have it open
 		if err := d.sys.checkSingleOpener(ctx, fd, path, false); err != nil {
 			return hardware.Discovery{}, err
 		}
+	}
+	if first {
 		if err := refuseSignatures(fdReader{d.sys, fd}, path, identity.Size, t); err != nil {
 			return hardware.Discovery{}, err
 		}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -39,12 +40,13 @@ func TestADeviceThatChangesWhileItIsOffered(t *testing.T) {
 		return d
 	}
 	swapped, written, away, watched := enroll("swapped"), enroll("written"), enroll("away"), enroll("watched")
+	held, lost := enroll("held"), enroll("lost")
 	disk, attached := s.loop(t, "disk", 2*MiB)
 	if attached {
 		s.Enroll(t, disk, "--provide")
 		s.AwaitReturned(t, disk, 30*time.Second)
 	}
-	for _, d := range []Device{swapped, written, away, watched} {
+	for _, d := range []Device{swapped, written, away, watched, held, lost} {
 		s.AwaitReturned(t, d, 30*time.Second)
 	}
 	old := func(v contract.DeviceStatus) bool { return time.Since(v.StateSince) > 6*time.Second }
@@ -82,6 +84,21 @@ func TestADeviceThatChangesWhileItIsOffered(t *testing.T) {
 		s.swapLoop(t, d)
 		s.AwaitState(t, d.Name, 30*time.Second, device.Error)
 		s.AwaitReserved(t, d.Name, 1)
+	})
+	t.Run("held open by somebody", func(t *testing.T) { // F40
+		f, err := os.OpenFile(held.Path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		s.Refused(t, device.CodeTargetBusy, "bind", held.Name, "--instance", Instance("i1"))
+		require.NoError(t, f.Close())
+		s.AwaitState(t, held.Name, 30*time.Second, device.Error)
+		s.AwaitReserved(t, held.Name, 1)
+	})
+	t.Run("its host has lost its record", func(t *testing.T) {
+		require.NoError(t, os.Remove(filepath.Join(host.StateDir, "devices", lost.Name+".json")))
+		lost.overwrite(t)
+		s.Refused(t, device.CodeForeignWrite, "bind", lost.Name, "--instance", Instance("i1"))
+		s.AwaitReturned(t, lost, 30*time.Second)
+		lost.RequireZero(t)
 	})
 	host.Kill(t)
 	t.Run("its host is silent", func(t *testing.T) {
