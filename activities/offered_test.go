@@ -157,7 +157,8 @@ type marking struct {
 	marks []string
 }
 
-func (m *marking) Open(ctx context.Context, of hardware.Target, known device.Identity, writable bool) (hardware.Handle, error) {
+func (m *marking) Open(ctx context.Context, of hardware.Target, known device.Identity,
+	writable bool) (hardware.Handle, error) {
 	h, err := m.Driver.Open(ctx, of, known, writable)
 	return marked{h, m}, err
 }

@@ -160,8 +160,8 @@ func (a *app) addCommands(root *cobra.Command) {
 			a.topCommand(), a.eventsCommand(),
 		}},
 		{groupTenants, append(a.verbCommands(true), a.instanceCommand())},
-		{groupOperators, append(a.verbCommands(false), a.resumeCommand(), a.exportCommand(), a.importCommand(), a.oneviewCommand(),
-			a.upgradeCommand())},
+		{groupOperators, append(a.verbCommands(false), a.resumeCommand(), a.exportCommand(), a.importCommand(),
+			a.oneviewCommand(), a.upgradeCommand())},
 		{groupInformation, []*cobra.Command{
 			a.validateCommand(), a.planCommand(), a.doctorCommand(), a.statesCommand(), a.specCommand(),
 			a.udevRulesCommand(), a.codecServerCommand(), a.completionCommand(), a.manCommand(), a.versionCommand(),

@@ -24,13 +24,14 @@ func TestExportedHistoryIsImported(t *testing.T) {
 		onList: func(string) ([]client.Execution, error) {
 			var all []client.Execution
 			for _, name := range []string{"d2", "d1", "mute"} {
-				all = append(all, client.Execution{Name: name, Status: contract.DeviceStatus{Name: name, DeviceState: device.Available}})
+				status := contract.DeviceStatus{Name: name, DeviceState: device.Available}
+				all = append(all, client.Execution{Name: name, Status: status})
 			}
 			return all, nil
 		},
 		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
 			if name == "mute" {
-				return contract.DeviceStatus{}, &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "no answer"}
+				return contract.DeviceStatus{}, &device.Fault{Code: device.CodeUnreachable, Message: "no answer"}
 			}
 			return contract.DeviceStatus{Name: name, DeviceState: device.Available, Labels: labels, Cleans: cleans}, nil
 		},

@@ -14,8 +14,8 @@ import (
 )
 
 // withoutServer are the commands that ask no server, or do not need one.
-var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules", "codec-server",
-	"instance schema"}
+var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules",
+	"codec-server", "instance schema"}
 
 // askingServer are the first examples of all commands that ask a server.
 func askingServer(t *testing.T) (examples [][]string) {

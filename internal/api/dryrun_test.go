@@ -67,7 +67,8 @@ func TestADryRunIsNoChange(t *testing.T) {
 	}
 	slices.Sort(dry)
 	require.Equal(t, []string{"abort", "bind", "clean", "forget", "import-history", "label", "maintenance", "manage",
-		"migrate-pool", "move", "override", "power", "provide", "rebuild", "release-hold", "replace", "retire", "unbind"}, dry)
+		"migrate-pool", "move", "override", "power", "provide", "rebuild", "release-hold", "replace", "retire",
+		"unbind"}, dry)
 }
 
 // only is a policy that allows these rules.

@@ -45,7 +45,8 @@ func payload(t *testing.T, value any) *commonpb.Payload {
 	return p
 }
 
-func one(t *testing.T, do func([]*commonpb.Payload) ([]*commonpb.Payload, error), p *commonpb.Payload) *commonpb.Payload {
+func one(t *testing.T, do func([]*commonpb.Payload) ([]*commonpb.Payload, error),
+	p *commonpb.Payload) *commonpb.Payload {
 	t.Helper()
 	all, err := do([]*commonpb.Payload{p})
 	require.NoError(t, err)

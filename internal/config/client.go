@@ -29,7 +29,8 @@ type Connection struct {
 
 // Dial connects to Temporal by the TEMPORAL_* variables and the profile file
 // (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…, TEMPORAL_API_KEY, …: the
-// ones that Temporal's own command line reads), and encrypts what it sends if VarCodecKeys is set. It returns when the server has confirmed
+// ones that Temporal's own command line reads), and encrypts what it sends if VarCodecKeys
+// is set. It returns when the server has confirmed
 // the namespace. The error is a *device.Fault of one line, after eight
 // seconds at the latest: invalid_setting, or unreachable. The SDK logs to
 // logger; identity names this client to the server, "" is the SDK's default. Each of with

@@ -19,7 +19,8 @@ func TestWhatTheKernelExportsIsFound(t *testing.T) {
 	require.NoError(t, os.WriteFile(disk, []byte("x"), 0o600))
 	var is unix.Stat_t
 	require.NoError(t, unix.Stat(disk, &is))
-	search := Search{Proc: "/proc", Ours: -1, Writers: true, Is: func(found *unix.Statx_t) bool { return found.Ino == is.Ino }}
+	search := Search{Proc: "/proc", Ours: -1, Writers: true,
+		Is: func(found *unix.Statx_t) bool { return found.Ino == is.Ino }}
 	commands := search
 	commands.Is = func(*unix.Statx_t) bool { return false }
 	commands.Commands = func(found *unix.Statx_t) (bool, bool) { return found.Ino == is.Ino, true }
@@ -36,8 +37,8 @@ func TestWhatTheKernelExportsIsFound(t *testing.T) {
 			"nvmet/subsystems/nqn.a/namespaces/1/enable": "1\n"}, ""},
 		"NVMe, a controller": {map[string]string{"nvmet/subsystems/nqn.b/passthru/device_path": disk,
 			"nvmet/subsystems/nqn.b/passthru/enable": "1"}, "nvmet/subsystems/nqn.b/passthru"},
-		"SCSI": {map[string]string{"target/core/fileio_0/x/info": "Status: ACTIVATED\n        TCM FILEIO ID: 0        File: " +
-			disk + "  Size: 4096  Mode: O_DSYNC Async: 0\n", "target/core/fileio_0/x/enable": "1\n"},
+		"SCSI": {map[string]string{"target/core/fileio_0/x/info": "Status: ACTIVATED\n        TCM FILEIO ID: 0        " +
+			"File: " + disk + "  Size: 4096  Mode: O_DSYNC Async: 0\n", "target/core/fileio_0/x/enable": "1\n"},
 			"target/core/fileio_0/x"},
 		"USB": {map[string]string{"usb_gadget/g/functions/mass_storage.0/lun.0/file": disk + "\n"},
 			"usb_gadget/g/functions/mass_storage.0/lun.0"},

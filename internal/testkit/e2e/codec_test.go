@@ -107,7 +107,8 @@ func TestWhatTemporalKeepsIsEncrypted(t *testing.T) {
 	require.NotContains(t, away.Log(), "of-keys")
 	f.RequireStamps(t, 1)
 	s.Env = nil
-	for _, args := range [][]string{{"show", "d1"}, {"history", "d1"}, {"list"}, {"bind", "d1", "--instance", Instance("eve")}} {
+	eve := []string{"bind", "d1", "--instance", Instance("eve")}
+	for _, args := range [][]string{{"show", "d1"}, {"history", "d1"}, {"list"}, eve} {
 		r := s.Burnish(t, append(args, "-o", "json", "--timeout", "10s")...)
 		require.Equal(t, 5, r.Code, r)
 		require.Contains(t, r.Stdout+r.Stderr, "set BURNISH_CODEC_KEYS")

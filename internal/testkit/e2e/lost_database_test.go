@@ -38,8 +38,8 @@ func TestTheDatabaseIsLost(t *testing.T) {
 	var fleet strings.Builder
 	fleet.WriteString("devices:\n")
 	for i := range n {
-		fmt.Fprintf(&fleet, "  - {name: d%d, host: %s, driver: fake, provide: true, set: {size: %d, serial: S%d}}\n", i, s.Host,
-			64<<10, i)
+		fmt.Fprintf(&fleet, "  - {name: d%d, host: %s, driver: fake, provide: true, set: {size: %d, serial: S%d}}\n",
+			i, s.Host, 64<<10, i)
 	}
 	s.Must(t, "enroll", "-f", s.writeFile(t, "fleet.yaml", fleet.String()))
 	within := time.Minute + time.Duration(n)*300*time.Millisecond
