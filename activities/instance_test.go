@@ -299,7 +299,7 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 func TestActsOfAnInstanceNameThePerson(t *testing.T) {
 	for _, name := range []string{
 		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices,
-		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,
+		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices, contract.ActivityConfirmDevices,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var result any = contract.Result{Device: contract.DeviceStatus{Name: "d1"}}

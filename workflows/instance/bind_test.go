@@ -385,6 +385,42 @@ func TestBoundAlreadyIsWhatTheDevicesSay(t *testing.T) {
 	}
 }
 
+// The answer to a bind is known by its ID in a later run: its devices are asked before it is given again.
+//
+// F36
+func TestABindThatIsRepeatedInALaterRunIsAskedOfItsDevices(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []contract.Verb{contract.VerbInstanceBind, contract.VerbInstanceAttach} {
+		for _, ended := range []bool{false, true} {
+			w := newDirect()
+			w.add("h1", "NVME", "h1_a", "h1_b")
+			in := contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}
+			_, err := bindAct.carryOut(w.instance, in, "u1")
+			require.NoError(t, err)
+			w.log().Record("u1", nil)
+			e := newEnv(t)
+			e.fleet.devices = w.fleet.devices
+			if ended {
+				e.ends("h1_a")
+			}
+			var again *answer
+			e.then(func() { again = e.update("u1", verb.Update(), in) })
+			e.then(func() {
+				if ended {
+					requireRefused(t, again, device.CodeBindingEnded, "h1_a: the binding")
+				} else {
+					require.NoError(t, again.err)
+					require.True(t, again.Already)
+				}
+				require.Equal(t, []string{contract.ActivityConfirmDevices + " [h1_a h1_b]"}, e.asked)
+				require.Empty(t, e.status().Acts, "what changed nothing is no act")
+				e.release()
+			})
+			e.run(w.InstanceState)
+		}
+	}
+}
+
 // A device whose bind is not recorded says by its instance's name alone whether it is bound to it.
 //
 // F36
