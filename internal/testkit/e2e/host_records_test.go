@@ -152,6 +152,51 @@ func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
 	require.Equal(t, []string{"zero", "verify"}, stepNames(last))
 }
 
+// The server's database is put back to the time of a former tenant, and the next one has the device. Nothing has looked
+// at the device since when the former tenant's bind comes again: by its request, by another one, by its instance. He
+// does not have it, and the present tenant keeps it.
+//
+// F36
+func TestADatabasePutBackBindsNoFormerTenant(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	control := s.Run(t, "control", "BURNISH_SWEEP_INTERVAL=1h")
+	h := s.Run(t, "host")
+	d := s.Device(t, "fake", "d1", 1*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 30*time.Second)
+	alice := Instance("alice")
+	s.Must(t, "instance", "bind", alice, "--device", "d1", "--request-id", "R")
+
+	database := filepath.Join(s.Server.Dir, "temporal.db")
+	backup := t.TempDir()
+	require.NoError(t, s.Server.Stop())
+	copyDatabase(t, database, filepath.Join(backup, "temporal.db"))
+	require.NoError(t, s.Server.Start(t.Context()))
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 30*time.Second)
+	s.Bind(t, "d1", "bob")
+	d.Stamp(t, 2)
+
+	h.Kill(t)
+	control.Kill(t)
+	require.NoError(t, s.Server.Kill())
+	copyDatabase(t, filepath.Join(backup, "temporal.db"), database)
+	require.NoError(t, s.Server.Start(t.Context()))
+	control.Start(t)
+	require.Equal(t, alice, *s.Show(t, "d1").InstanceUUID, "the memory is that of the backup")
+	for _, bind := range [][]string{
+		{"instance", "bind", alice, "--device", "d1", "--request-id", "R"}, {"instance", "bind", alice, "--device", "d1"},
+		{"instance", "attach", alice, "--device", "d1"}, {"bind", "d1", "--instance", alice},
+	} {
+		r := s.Burnish(t, bind...)
+		require.NotZero(t, r.Code, "%v: %v", bind, r)
+		require.NotContains(t, r.Stdout, "already", "%v", bind)
+	}
+	h.Start(t)
+	s.AwaitTenant(t, d, "bob", 2, 30*time.Second)
+}
+
 // copyDatabase copies a database of SQLite, with what is written ahead of it, or that of a cluster.
 func copyDatabase(t *testing.T, from, to string) {
 	t.Helper()
