@@ -449,6 +449,11 @@ func TestWhatAnInstanceHoldsIsConfirmed(t *testing.T) {
 		require.Equal(t, 1, s.calls(contract.ActivityReadReservation))
 		require.Equal(t, []any{acts, writes}, []any{s.d.Acts, s.inv.Generation})
 
+		s = bound(t)
+		s.terminated()
+		require.Equal(t, device.Unknown, s.d.Device.State)
+		require.Equal(t, 1, s.ok(contract.VerbBurn, held).Binding)
+
 		for now, happens := range map[string]func(*scene){
 			"ended":   func(s *scene) { s.released("i1") },
 			"offered": func(s *scene) { s.turnsOver("i1") },
