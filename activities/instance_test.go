@@ -154,11 +154,12 @@ func TestDevicesAreAskedForDefiniteAnswers(t *testing.T) {
 	}
 }
 
-// A device is asked whether its instance still has it by the request of that binding, and by nothing that could bind it.
+// A device is asked whether its instance still has it by the request of that binding, by what cannot bind it.
 //
 // F36
 func TestDevicesAreAskedToConfirm(t *testing.T) {
-	s := newAskedDevices(t, map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
+	s := newAskedDevices(t,
+		map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
 	in := call("d1", "d2")
 	in.Request, in.Devices[0].Request = "", "its own"
 	answer, err := ask(t, s, contract.ActivityConfirmDevices, in)

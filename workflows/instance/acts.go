@@ -121,7 +121,7 @@ func (i *instance) stillHas(in contract.InstanceBindInput) error {
 		case f.Code == device.CodeBindingEnded: // the instance still names it
 			f.Remedy = "detach it from the instance, and bind again with a new request"
 		}
-		return refusal(call.Devices[n].Name, outcome.Fault)
+		return refusal(call.Devices[n].Name, f)
 	}
 	return nil
 }
