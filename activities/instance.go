@@ -26,8 +26,9 @@ func (s *Instances) Activities() map[string]any {
 	return map[string]any{
 		contract.ActivityClaimDevices: s.ClaimDevices, contract.ActivityBurnDevices: s.BurnDevices,
 		contract.ActivityUnclaimDevices: s.UnclaimDevices, contract.ActivityUnbindDevices: s.UnbindDevices,
-		contract.ActivityRebuildDevices: s.RebuildDevices, contract.ActivityPickDevices: s.PickDevices,
-		contract.ActivityFindBound: s.FindBoundDevices, contract.ActivityAskInstance: s.AskInstance,
+		contract.ActivityRebuildDevices: s.RebuildDevices, contract.ActivityConfirmDevices: s.ConfirmDevices,
+		contract.ActivityPickDevices: s.PickDevices, contract.ActivityFindBound: s.FindBoundDevices,
+		contract.ActivityAskInstance:    s.AskInstance,
 		contract.ActivityLeaseAddresses: s.LeaseAddresses, contract.ActivityReturnAddresses: s.ReturnAddresses,
 	}
 }
@@ -146,6 +147,18 @@ func (s *Instances) AskInstance(ctx context.Context, in contract.InstanceQuestio
 func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
 	return s.askAll(ctx, in, contract.VerbRebuild, func(contract.DeviceCall) contract.Input {
 		return contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: in.Caller}
+	})
+}
+
+// ConfirmDevices asks each device whether the instance still has it. It binds nothing, and a second run changes nothing.
+// Retried: until each device has answered.
+//
+// SAFETY F36
+func (s *Instances) ConfirmDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
+	return s.askAll(ctx, in, contract.VerbBurn, func(d contract.DeviceCall) contract.Input {
+		held := bindInput(in, d)
+		held.Request, held.Held = d.Request, true
+		return held
 	})
 }
 

@@ -154,6 +154,29 @@ func TestDevicesAreAskedForDefiniteAnswers(t *testing.T) {
 	}
 }
 
+// A device is asked whether its instance still has it by the request of that binding, by what cannot bind it.
+//
+// F36
+func TestDevicesAreAskedToConfirm(t *testing.T) {
+	s := newAskedDevices(t,
+		map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
+	in := call("d1", "d2")
+	in.Request, in.Devices[0].Request = "", "its own"
+	answer, err := ask(t, s, contract.ActivityConfirmDevices, in)
+	require.NoError(t, err)
+	require.Equal(t, 3, answer.Outcomes[0].Device.Binding)
+	require.Equal(t, device.CodeRefused, answer.Outcomes[1].Fault.Code)
+	require.Len(t, s.sent, 2)
+	for _, o := range s.sent {
+		held := contract.BindInput{Instance: someInstance, Tag: "tag d2", Managed: true, Held: true}
+		if o.WorkflowID == "device/d1" {
+			held.Tag, held.Request = "tag d1", "its own"
+		}
+		require.Equal(t, []any{held}, o.Args)
+		require.Equal(t, "run/1/burn", o.UpdateID)
+	}
+}
+
 // Without an answer it is open what a device does: there is no outcome at all, and the next
 // attempt asks by the same IDs.
 func TestDevicesWithoutAnAnswerAreAskedAgain(t *testing.T) {
@@ -299,7 +322,7 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 func TestActsOfAnInstanceNameThePerson(t *testing.T) {
 	for _, name := range []string{
 		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices,
-		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,
+		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices, contract.ActivityConfirmDevices,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var result any = contract.Result{Device: contract.DeviceStatus{Name: "d1"}}

@@ -76,7 +76,12 @@ func (d *State) checkClaim(in contract.BindInput) error {
 }
 
 func (d *State) checkBurn(in contract.BindInput) error {
-	if d.oursNow(in) || d.burnInProgress(in) {
+	switch {
+	case d.oursNow(in), in.Held && d.Device.State == device.Unknown: // the record says whose it is
+		return nil
+	case in.Held:
+		return d.bindingEnded()
+	case d.burnInProgress(in):
 		return nil
 	}
 	return d.legal(device.Event{Kind: device.BurnStarted, Instance: in.Instance})
@@ -174,7 +179,7 @@ func (d *State) bind(j *Job, in contract.BindInput) {
 // burn may have failed is cleaned: it is neither allocated nor made available without a clean (S0.6).
 func (d *State) burn(j *Job, in contract.BindInput) {
 	switch {
-	case d.oursNow(in):
+	case in.Held, d.oursNow(in):
 		d.grantAgain(j)
 		return
 	case d.burnInProgress(in):

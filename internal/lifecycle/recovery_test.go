@@ -427,6 +427,59 @@ func TestALaterBindingOfTheSameInstance(t *testing.T) {
 	require.Equal(t, 2, s.ok(contract.VerbBind, later).Binding)
 }
 
+// An instance that has the device by its memory asks whether it does: the record is read, no act comes of it, and
+// nothing is bound anew, be it free, claimed for the same instance by another request, or another's. While it is not
+// known who has it, the question waits.
+//
+// F36
+func TestWhatAnInstanceHoldsIsConfirmed(t *testing.T) {
+	for _, request := range []string{bindI1.Request, ""} {
+		held := contract.BindInput{Instance: "i1", Request: request, Managed: true, Held: true}
+		bound := func(t *testing.T) *scene {
+			s := newScene(t).offers()
+			s.ok(contract.VerbBind, bindI1)
+			s.made = nil
+			return s
+		}
+		s := bound(t)
+		acts, writes := s.copied(s.d.DeviceState).Acts, s.inv.Generation
+		result := s.ok(contract.VerbBurn, held)
+		require.True(t, result.Already)
+		require.Equal(t, 1, result.Binding)
+		require.Equal(t, 1, s.calls(contract.ActivityReadReservation))
+		require.Equal(t, []any{acts, writes}, []any{s.d.Acts, s.inv.Generation})
+
+		s = bound(t)
+		s.terminated()
+		require.Equal(t, device.Unknown, s.d.Device.State)
+		require.Equal(t, 1, s.ok(contract.VerbBurn, held).Binding)
+
+		for now, happens := range map[string]func(*scene){
+			"ended":   func(s *scene) { s.released("i1") },
+			"offered": func(s *scene) { s.turnsOver("i1") },
+			"claimed": func(s *scene) {
+				s.turnsOver("i1")
+				in := s.claiming(time.Hour)
+				in.Request = "another"
+				s.ok(contract.VerbClaim, in)
+			},
+			"another's": func(s *scene) { s.turnsOver("i1"); s.boundTo("i2") },
+			"another's since": func(s *scene) {
+				s.forgets(func() { s.turnsOver("i1"); s.boundTo("i2") })
+			},
+		} {
+			s := bound(t)
+			happens(s)
+			_, err := s.do(contract.VerbBurn, held)
+			refusal, ok := contract.RefusalOf(err)
+			require.True(t, ok, "%s, %q: %v", now, request, err)
+			require.Contains(t, []device.Code{device.CodeBindingEnded, device.CodeConflict}, refusal.Fault.Code, now)
+			s.lasts(time.Minute)
+			require.NotEqual(t, "i1", s.d.instance(), now)
+		}
+	}
+}
+
 // The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow have the device,
 // and the burn that comes again is granted, whatever the inventory and the host say meanwhile, or its device is not
 // bound. Who gives such a claim back ends the binding.

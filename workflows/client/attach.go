@@ -41,7 +41,7 @@ func (c *Client) attach(ctx context.Context, name string, in contract.BindInput)
 }
 
 // notAttached is the answer to a refused attach: in the device's own words, with its
-// state. A device that the instance bound without its workflow is bound already.
+// state. A device that the instance bound without its workflow is bound already, if it says so (SAFETY F36).
 func (c *Client) notAttached(
 	ctx context.Context, name string, in contract.BindInput, refusal contract.Refusal,
 ) (contract.Result, error) {
@@ -55,7 +55,12 @@ func (c *Client) notAttached(
 		return contract.Result{}, contract.Refuse(refusal)
 	case in.Request == "" && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance) &&
 		v.DeviceState == device.Allocated:
-		return contract.Result{Binding: v.Binding, Device: v, Already: true}, c.confirm(ctx, name, v)
+		in.Held = true
+		result, err := c.Send(ctx, name, contract.VerbBurn, in)
+		if NotFound(err) {
+			err = lostWorkflow(name)
+		}
+		return result, err
 	}
 	refusal.State = v.DeviceState
 	return contract.Result{}, contract.Refuse(refusal)

@@ -130,9 +130,11 @@ type BindInput struct {
 	Deadline string `json:"deadline,omitempty" api:"-"`
 	// Managed: the instance's workflow holds the binding. If the binding ends otherwise than by
 	// an unbind with ByInstance, the device signals SignalDeviceLeft to it.
-	Managed bool   `json:"managed,omitempty" api:"-"`
-	Reason  string `json:"reason,omitempty" flag:"reason"`
-	Caller  `api:"-"`
+	Managed bool `json:"managed,omitempty" api:"-"`
+	// Held: the instance has the device by its memory. A burn confirms that, or is refused; it binds nothing.
+	Held   bool   `json:"held,omitempty" api:"-"`
+	Reason string `json:"reason,omitempty" flag:"reason"`
+	Caller `api:"-"`
 }
 
 // UnbindInput is the input of unbind and rebuild.

@@ -57,6 +57,7 @@ const (
 	ActivityUnclaimDevices  = "UnclaimDevices"
 	ActivityUnbindDevices   = "UnbindDevices"
 	ActivityRebuildDevices  = "RebuildDevices"
+	ActivityConfirmDevices  = "ConfirmDevices"
 	ActivityFindBound       = "FindBoundDevices"
 	ActivityPickDevices     = "PickDevices"
 	ActivityLeaseAddresses  = "LeaseAddresses"
@@ -270,11 +271,13 @@ type DevicesCall struct {
 	Caller
 }
 
-// DeviceCall is one device of a DevicesCall. Binding is that to end; 0 where none is known.
+// DeviceCall is one device of a DevicesCall. Binding is that to end; 0 where none is known. Request is that of the
+// binding to confirm; the other calls have one for all devices.
 type DeviceCall struct {
 	Name    string `json:"name"`
 	Tag     string `json:"tag,omitempty"`
 	Binding int    `json:"binding,omitempty"`
+	Request string `json:"request,omitempty"`
 }
 
 // DeviceOutcome is what one device answered, in the order of the call: Fault is why it

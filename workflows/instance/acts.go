@@ -15,7 +15,7 @@ import (
 func (i *instance) bind(in contract.InstanceBindInput) (already bool, err error) {
 	switch {
 	case i.granted(in.Request):
-		return true, nil
+		return true, i.stillHas(in)
 	case i.empty():
 		return false, i.begin(in)
 	}
@@ -33,6 +33,9 @@ func (i *instance) bind(in contract.InstanceBindInput) (already bool, err error)
 	case len(in.Addresses) > 0 && !sameSet(in.Addresses, i.InstanceState.Addresses):
 		return false, refuse(device.CodeConflict, "the instance has other addresses", "release it first")
 	}
+	if err := i.stillHas(in); err != nil {
+		return false, err
+	}
 	return !i.recordGuests(in.Devices), nil
 }
 
@@ -45,7 +48,7 @@ func errBound() error {
 func (i *instance) attach(in contract.InstanceBindInput) (already bool, err error) {
 	switch {
 	case i.granted(in.Request) && !in.OfDevice:
-		return true, nil
+		return true, i.stillHas(in)
 	case i.empty():
 		return false, i.begin(in)
 	case i.Move != nil:
@@ -63,6 +66,9 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 		}
 	}
 	if len(more) == 0 && len(in.Requests) == 0 {
+		if err := i.stillHas(in); err != nil {
+			return false, err
+		}
 		return !i.recordGuests(in.Devices), nil
 	}
 	devices, err := i.acquire(wanted{request: in.Request, named: more, requests: in.Requests, host: i.hostFor(in.Host),
@@ -76,6 +82,48 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 	i.Devices = append(i.Devices, devices...)
 	i.grant(in.Request)
 	return false, nil
+}
+
+// stillHas asks the devices that the instance has by a bind whether it has them, before it is answered that they are
+// bound already: what the instance remembers may be older than what the inventory records. Those that have left are not
+// asked.
+//
+// SAFETY F36
+func (i *instance) stillHas(in contract.InstanceBindInput) error {
+	has := i.Devices
+	if i.Move != nil {
+		has = slices.Concat(has, i.Move.Source)
+	}
+	names := namedIn(in)
+	call := contract.DevicesCall{}
+	for _, d := range has {
+		if d.Request == in.Request || slices.Contains(names, d.Name) {
+			call.Devices = append(call.Devices, contract.DeviceCall{Name: d.Name, Tag: d.Tag, Request: d.Request})
+		}
+	}
+	if len(call.Devices) == 0 {
+		return nil
+	}
+	call.ID = i.CallID()
+	i.doingNow(fmt.Sprintf("confirm %d devices", len(call.Devices)))
+	outcomes, err := i.ask(contract.ActivityConfirmDevices, call)
+	if err != nil {
+		return err
+	}
+	for n, outcome := range outcomes {
+		f := outcome.Fault
+		switch name := call.Devices[n].Name; {
+		case f == nil:
+			continue
+		case f.Code == device.CodeNotFound:
+			f.Class, f.Message = device.NeedsOperator, "it has no workflow, and may come back with its binding"
+			f.Remedy = "see burnish show " + name + ", and repeat it when its host has brought it back"
+		case f.Code == device.CodeBindingEnded: // the instance still names it
+			f.Remedy = "detach it from the instance, and bind again with a new request"
+		}
+		return refusal(call.Devices[n].Name, f)
+	}
+	return nil
 }
 
 // begin is the first bind of an instance.

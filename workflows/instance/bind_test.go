@@ -64,6 +64,14 @@ func (f *fleet) take(name string) {
 	d.Device.Binding, d.Dirty = &device.Binding{Number: d.Bindings, Instance: other}, true
 }
 
+// ends ends a device's binding, and does not tell its instance.
+func (f *fleet) ends(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.find(name)
+	d.Device.State, d.Device.Binding = device.PendingCleaning, nil
+}
+
 // An instance gets all devices that it names, with their tags, also while it runs. When it is
 // released, all are cleaned and its workflow ends.
 //
@@ -291,6 +299,145 @@ func TestBindAgain(t *testing.T) {
 		e.release()
 	})
 	e.run(nil)
+}
+
+// An instance is bound already if its devices say so, with one question for all of them: not by what it remembers. A
+// first bind asks no device more. That no device has answered is no such answer either.
+//
+// F36
+func TestBoundAlreadyIsWhatTheDevicesSay(t *testing.T) {
+	t.Parallel()
+	bind, attach := contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update()
+	type in = contract.InstanceBindInput
+	acts := map[string]struct {
+		verb string
+		in   in
+	}{
+		"the same request":         {bind, in{Request: "r1", Devices: choices("h1_a db", "h1_b")}},
+		"its attach":               {attach, in{Request: "r1", Devices: choices("h1_a db", "h1_b")}},
+		"the same devices":         {bind, in{Request: "r2", Devices: choices("h1_b", "h1_a db")}},
+		"a device that it has":     {attach, in{Request: "r2", Devices: choices("h1_a")}},
+		"the bind of that device":  {attach, in{Request: "r1", Devices: choices("h1_a db"), OfDevice: true}},
+		"the request of any disks": {bind, in{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME", Count: 2}}}},
+	}
+	for name, act := range acts {
+		for state, c := range map[string]struct {
+			happens func(*env)
+			code    device.Code
+			message string
+			left    int // of the devices that the instance is bound to
+		}{
+			"bound": {func(*env) {}, "", "", 2},
+			"ended": {func(e *env) { e.ends("h1_a") }, device.CodeBindingEnded, "h1_a: the binding", 1},
+			"taken": {func(e *env) { e.take("h1_a") }, device.CodeBindingEnded, "h1_a: the binding", 1},
+			"claimed for it once more": {func(e *env) {
+				e.ends("h1_a")
+				e.find("h1_a").Device.State = device.Available
+				e.find("h1_a").Claim = &device.Claim{Instance: guest, Request: "r3", Deadline: e.now().Add(time.Hour)}
+			}, device.CodeBindingEnded, "h1_a: the binding", 1},
+			"without a workflow": {func(e *env) { e.find("h1_a").info.Name = "gone" }, device.CodeNotFound, "may come back", 2},
+			"no answer": {func(e *env) {
+				e.fails = func(activity string) error {
+					if activity == contract.ActivityConfirmDevices {
+						return errors.New("no answer")
+					}
+					return nil
+				}
+			}, device.CodeInternal, "", 2},
+		} {
+			t.Run(name+", "+state, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t)
+				e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
+				var first, again *answer
+				e.then(func() {
+					first = e.update("u1", bind, in{Request: "r1", Devices: choices("h1_a db", "h1_b")})
+				})
+				e.then(func() {
+					require.NoError(t, first.err)
+					require.Equal(t, []string{contract.ActivityClaimDevices + " [h1_a h1_b]",
+						contract.ActivityBurnDevices + " [h1_a h1_b]"}, e.asked)
+					c.happens(e)
+					again = e.update("u2", act.verb, act.in)
+				})
+				e.step += time.Hour
+				e.then(func() {
+					require.True(t, again.done)
+					switch {
+					case c.code == "":
+						require.NoError(t, again.err)
+						require.True(t, again.Already)
+						require.Equal(t, 1, e.count(contract.ActivityConfirmDevices))
+					case c.message == "":
+						require.Error(t, again.err)
+					default:
+						requireRefused(t, again, c.code, c.message)
+					}
+					require.Equal(t, 1, e.count(contract.ActivityClaimDevices))
+					require.Equal(t, 1, e.count(contract.ActivityBurnDevices))
+					require.Len(t, e.held(guest), c.left)
+					e.fails = nil
+					e.release()
+				})
+				e.run(nil)
+			})
+		}
+	}
+}
+
+// The answer to a bind is known by its ID in a later run: its devices are asked before it is given again.
+//
+// F36
+func TestABindThatIsRepeatedInALaterRunIsAskedOfItsDevices(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []contract.Verb{contract.VerbInstanceBind, contract.VerbInstanceAttach} {
+		for _, ended := range []bool{false, true} {
+			w := newDirect()
+			w.add("h1", "NVME", "h1_a", "h1_b")
+			in := contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}
+			_, err := bindAct.carryOut(w.instance, in, "u1")
+			require.NoError(t, err)
+			w.log().Record("u1", nil)
+			e := newEnv(t)
+			e.fleet.devices = w.fleet.devices
+			if ended {
+				e.ends("h1_a")
+			}
+			var again *answer
+			e.then(func() { again = e.update("u1", verb.Update(), in) })
+			e.then(func() {
+				if ended {
+					requireRefused(t, again, device.CodeBindingEnded, "h1_a: the binding")
+				} else {
+					require.NoError(t, again.err)
+					require.True(t, again.Already)
+				}
+				require.Equal(t, []string{contract.ActivityConfirmDevices + " [h1_a h1_b]"}, e.asked)
+				require.Empty(t, e.status().Acts, "what changed nothing is no act")
+				e.release()
+			})
+			e.run(w.InstanceState)
+		}
+	}
+}
+
+// A device whose bind is not recorded says by its instance's name alone whether it is bound to it.
+//
+// F36
+func TestADeviceWithoutARequestIsAskedToo(t *testing.T) {
+	t.Parallel()
+	w := newDirect()
+	w.add("h1", "NVME", "h1_a")
+	in := contract.InstanceBindInput{Devices: choices("h1_a")}
+	_, err := bindAct.carryOut(w.instance, in, "u1")
+	require.NoError(t, err)
+	w.Devices[0].Request = ""
+	already, err := attachAct.carryOut(w.instance, in, "u2")
+	require.NoError(t, err)
+	require.True(t, already)
+	w.ends("h1_a")
+	_, err = attachAct.carryOut(w.instance, in, "u3")
+	require.ErrorContains(t, err, "has ended")
 }
 
 // S1.3, S1.4: of two attaches with the same tag at once exactly one is granted; a disk and a

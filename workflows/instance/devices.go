@@ -23,6 +23,7 @@ var within = map[string]time.Duration{
 	contract.ActivityClaimDevices:   claimFor,
 	contract.ActivityUnclaimDevices: calls.ClientDeadline,
 	contract.ActivityRebuildDevices: calls.ClientDeadline,
+	contract.ActivityConfirmDevices: calls.ClientDeadline,
 	contract.ActivityLeaseAddresses: calls.ClientDeadline,
 }
 

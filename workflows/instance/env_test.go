@@ -43,7 +43,7 @@ func newEnv(t *testing.T) *env {
 	})
 	for _, name := range []string{
 		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices,
-		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,
+		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices, contract.ActivityConfirmDevices,
 	} {
 		do(name, func(_ context.Context, call contract.DevicesCall) (contract.DevicesAnswer, error) {
 			return e.ask(name, call)

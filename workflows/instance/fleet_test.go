@@ -160,6 +160,9 @@ func (f *fleet) update(activity string, call contract.DevicesCall, c contract.De
 	}
 	if err != nil {
 		outcome.Fault = &device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: err.Error()}
+		if refused, ok := contract.RefusalOf(err); ok {
+			outcome.Fault = &refused.Fault
+		}
 	}
 	if activity == contract.ActivityUnbindDevices && len(call.Devices) == 1 {
 		outcome.Status = &contract.DeviceStatus{Name: d.info.Name, DeviceState: d.State}
@@ -201,6 +204,12 @@ func (d *fakeDevice) do(activity string, call contract.DevicesCall, c contract.D
 			return fmt.Errorf("binding %d has ended", c.Binding)
 		}
 		return d.apply(device.Event{Kind: device.Unbind, Instance: call.Instance, Automated: true})
+	case contract.ActivityConfirmDevices:
+		if b := d.Binding; b == nil || b.Instance != call.Instance || c.Request != "" && b.Request != c.Request {
+			return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeBindingEnded,
+				Message: "the binding of this request has ended"}})
+		}
+		return nil
 	case contract.ActivityRebuildDevices:
 		return d.apply(device.Event{Kind: device.Rebuild, Instance: call.Instance})
 	}

@@ -25,39 +25,42 @@ type act[In contract.Input] struct {
 	legal func(*instance, In) error
 	// do carries the act out; already says that there was nothing to change.
 	do func(i *instance, in In, id string) (already bool, err error)
+	// again asks whether the answer to a request that was carried out before still holds; nil: it does.
+	again func(i *instance, in In, id string) error
 }
 
 // The acts.
 var (
-	bindAct = &act[contract.InstanceBindInput]{contract.VerbInstanceBind, checkBind, always,
-		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
+	bindAct = &act[contract.InstanceBindInput]{asked: contract.VerbInstanceBind, check: checkBind, legal: always,
+		do: func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.bind(named(in, id))
-		}}
-	attachAct = &act[contract.InstanceBindInput]{contract.VerbInstanceAttach, checkAttach, always,
-		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
+		}, again: bindAgain}
+	attachAct = &act[contract.InstanceBindInput]{asked: contract.VerbInstanceAttach, check: checkAttach, legal: always,
+		do: func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.attach(named(in, id))
-		}}
-	detachAct = &act[contract.InstanceDetachInput]{contract.VerbInstanceDetach, contract.InstanceDetachInput.Normalize,
-		mayDetach,
-		func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
-	releaseAct = &act[contract.ReasonInput]{contract.VerbInstanceRelease, asIs, mayRelease,
-		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return i.release(), nil }}
-	rebuildAct = &act[contract.ReasonInput]{contract.VerbInstanceRebuild, asIs, hasDevices,
-		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.rebuild() }}
-	migrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceMigrate, checkMove, mayMove,
-		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+		}, again: bindAgain}
+	detachAct = &act[contract.InstanceDetachInput]{asked: contract.VerbInstanceDetach,
+		check: contract.InstanceDetachInput.Normalize, legal: mayDetach,
+		do: func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
+	releaseAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceRelease, check: asIs, legal: mayRelease,
+		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return i.release(), nil }}
+	rebuildAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceRebuild, check: asIs, legal: hasDevices,
+		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.rebuild() }}
+	migrateAct = &act[contract.InstanceMoveInput]{asked: contract.VerbInstanceMigrate, check: checkMove, legal: mayMove,
+		do: func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, false)
 		}}
-	liveMigrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceLiveMigrate, checkMove, mayMove,
-		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+	liveMigrateAct = &act[contract.InstanceMoveInput]{asked: contract.VerbInstanceLiveMigrate, check: checkMove,
+		legal: mayMove,
+		do: func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, true)
 		}}
-	confirmAct = &act[contract.ReasonInput]{contract.VerbInstanceConfirm, asIs, migrating,
-		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.confirm() }}
-	revertAct = &act[contract.ReasonInput]{contract.VerbInstanceRevert, asIs, migrating,
-		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.revert() }}
-	evacuateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceEvacuate, checkMove, mayMove,
-		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+	confirmAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceConfirm, check: asIs, legal: migrating,
+		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.confirm() }}
+	revertAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceRevert, check: asIs, legal: migrating,
+		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.revert() }}
+	evacuateAct = &act[contract.InstanceMoveInput]{asked: contract.VerbInstanceEvacuate, check: checkMove, legal: mayMove,
+		do: func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.evacuate(in, id)
 		}}
 )
@@ -87,6 +90,10 @@ func named(in contract.InstanceBindInput, id string) contract.InstanceBindInput 
 		in.Request = id
 	}
 	return in
+}
+
+func bindAgain(i *instance, in contract.InstanceBindInput, id string) error {
+	return i.stillHas(named(in, id))
 }
 
 func asIs(in contract.ReasonInput) (contract.ReasonInput, error) { return in, nil }
@@ -197,7 +204,7 @@ func (a *act[In]) register(ctx workflow.Context, r *run) error {
 				if before.Refusal != nil {
 					return contract.InstanceResult{}, contract.Refuse(*before.Refusal)
 				}
-				return r.result(true)
+				return a.repeat(ctx, r, in, id)
 			}
 			record := in.Act()
 			record.Verb, record.Request = a.asked.Update(), id
@@ -246,6 +253,25 @@ func (a *act[In]) register(ctx workflow.Context, r *run) error {
 			}
 			return a.legal(&r.instance, in)
 		}})
+}
+
+// repeat answers a request that was carried out before: it changes nothing.
+func (a *act[In]) repeat(ctx workflow.Context, r *run, in In, id string) (contract.InstanceResult, error) {
+	if a.again == nil {
+		return r.result(true)
+	}
+	if err := r.takeTurn(ctx); err != nil {
+		return contract.InstanceResult{}, err
+	}
+	act := in.Act()
+	r.beginAct(a.asked.Update(), contract.Caller{By: act.By, From: act.From}, act.Reason)
+	err := a.again(&r.instance, in, id)
+	r.endAct()
+	r.endTurn(ctx)
+	if err != nil {
+		return contract.InstanceResult{}, contract.Refuse(asRefusal(err))
+	}
+	return r.result(true)
 }
 
 // carryOut carries an act out when its turn has come.

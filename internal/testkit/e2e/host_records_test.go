@@ -152,6 +152,58 @@ func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
 	require.Equal(t, []string{"zero", "verify"}, stepNames(last))
 }
 
+// The server's database is put back to the time of a former tenant, and the next one has the device. The former
+// tenant's bind comes again, before anything could read the device's record, and after: by its request, by another one,
+// by its instance. He does not have it, and the present tenant keeps it.
+//
+// F36
+func TestADatabasePutBackBindsNoFormerTenant(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	control, h := s.Run(t, "control"), s.Run(t, "host")
+	d := s.Device(t, "fake", "d1", 1*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 30*time.Second)
+	alice := Instance("alice")
+	s.Must(t, "instance", "bind", alice, "--device", "d1", "--request-id", "R")
+
+	database := filepath.Join(s.Server.Dir, "temporal.db")
+	backup := t.TempDir()
+	require.NoError(t, s.Server.Stop())
+	copyDatabase(t, database, filepath.Join(backup, "temporal.db"))
+	require.NoError(t, s.Server.Start(t.Context()))
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 30*time.Second)
+	s.Bind(t, "d1", "bob")
+	d.Stamp(t, 2)
+
+	h.Kill(t)
+	control.Kill(t)
+	require.NoError(t, s.Server.Kill())
+	copyDatabase(t, filepath.Join(backup, "temporal.db"), database)
+	require.NoError(t, s.Server.Start(t.Context()))
+	provider := filepath.Join(s.State, "inventory", contract.DeviceUUID("d1")+".json")
+	record, err := os.ReadFile(provider)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(provider, []byte("{"), 0o600)) // no sweep learns from it who has the device
+	control.Start(t)
+	refused := func(bind ...string) {
+		t.Helper()
+		r := s.Burnish(t, bind...)
+		require.NotZero(t, r.Code, "%v: %v", bind, r)
+		require.NotContains(t, r.Stdout, "already", "%v", bind)
+	}
+	again := []string{"instance", "bind", alice, "--device", "d1", "--request-id", "R"}
+	refused(again...)
+	require.NoError(t, os.WriteFile(provider, record, 0o600))
+	refused(again...)
+	refused("instance", "bind", alice, "--device", "d1")
+	refused("instance", "attach", alice, "--device", "d1")
+	refused("bind", "d1", "--instance", alice)
+	h.Start(t)
+	s.AwaitTenant(t, d, "bob", 2, 30*time.Second)
+}
+
 // copyDatabase copies a database of SQLite, with what is written ahead of it, or that of a cluster.
 func copyDatabase(t *testing.T, from, to string) {
 	t.Helper()

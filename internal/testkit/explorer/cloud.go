@@ -188,7 +188,7 @@ func (c *cloud) asked(w *world) *contract.DeviceCall {
 var verbs = map[string]contract.Verb{
 	contract.ActivityClaimDevices: contract.VerbClaim, contract.ActivityBurnDevices: contract.VerbBurn,
 	contract.ActivityUnclaimDevices: contract.VerbUnclaim, contract.ActivityUnbindDevices: contract.VerbUnbind,
-	contract.ActivityRebuildDevices: contract.VerbRebuild,
+	contract.ActivityRebuildDevices: contract.VerbRebuild, contract.ActivityConfirmDevices: contract.VerbBurn,
 }
 
 // reaches: the request of the call comes to one device, as activities.Instances sends it.
@@ -214,6 +214,9 @@ func (c *cloud) reaches(t turn) bool {
 	case contract.VerbRebuild.Name:
 	default:
 		b := contract.BindInput{Instance: instance, Request: call.Devices.Request, Managed: true}
+		if call.Activity == contract.ActivityConfirmDevices {
+			b.Request, b.Held = c.asked(t.w).Request, true
+		}
 		if v.Name == contract.VerbClaim.Name {
 			b.Deadline = call.Devices.Deadline.Format(time.RFC3339)
 		}
@@ -480,7 +483,8 @@ func (s *clouds) unanswered(c *cloud) bool {
 		return false
 	}
 	switch c.at.Call.Activity {
-	case contract.ActivityClaimDevices, contract.ActivityUnclaimDevices, contract.ActivityRebuildDevices:
+	case contract.ActivityClaimDevices, contract.ActivityUnclaimDevices, contract.ActivityRebuildDevices,
+		contract.ActivityConfirmDevices:
 		c.faults--
 		s.reply(c, Reply{Err: fmt.Errorf("no answer")})
 		return true

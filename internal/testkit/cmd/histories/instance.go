@@ -40,6 +40,7 @@ func (d *recordedDevices) register(control sdkworker.Worker) {
 		contract.ActivityPickDevices: d.pick, contract.ActivityClaimDevices: d.claim, contract.ActivityBurnDevices: d.burn,
 		contract.ActivityUnclaimDevices: d.done, contract.ActivityUnbindDevices: d.done,
 		contract.ActivityRebuildDevices:  d.done,
+		contract.ActivityConfirmDevices:  d.done,
 		contract.ActivityFindBound:       func(context.Context, string) ([]contract.HeldDevice, error) { return nil, nil },
 		contract.ActivityLeaseAddresses:  func(context.Context, contract.AddressesCall) error { return nil },
 		contract.ActivityReturnAddresses: func(context.Context, contract.AddressesCall) error { return nil },
