@@ -150,8 +150,8 @@ func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall)
 	})
 }
 
-// ConfirmDevices asks each device whether the instance still has it. It binds nothing, and a second run changes nothing.
-// Retried: until each device has answered.
+// ConfirmDevices asks each device whether the instance still has it. It binds nothing, and a
+// second run changes nothing. Retried: until each device has answered.
 //
 // SAFETY F36
 func (s *Instances) ConfirmDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
