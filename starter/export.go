@@ -110,7 +110,8 @@ func (a *app) importHistory(ctx context.Context, l deviceClient, file, reason st
 	return a.forEachDevice(len(kept.Devices), parallelism, false, func(i int) outcome {
 		d := kept.Devices[i]
 		o := action{verb: contract.VerbImportHistory, does: "add the history to", done: "imported",
-			in: contract.ImportHistoryInput{Labels: d.Labels, Cleans: d.Cleans, Acts: d.Acts, Reason: reason, Caller: operator()}}
+			in: contract.ImportHistoryInput{Labels: d.Labels, Cleans: d.Cleans, Acts: d.Acts, Reason: reason,
+				Caller: operator()}}
 		if dry {
 			return a.dryRunOne(ctx, l, d.Name, o)
 		}

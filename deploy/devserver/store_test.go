@@ -31,6 +31,7 @@ func openStore(t *testing.T, unsafeFast bool) *store {
 }
 
 // TestACommitWaitsForTheDisk takes what a power loss would leave: the log as long as it was when it was last synced.
+//
 // F10
 func TestACommitWaitsForTheDisk(t *testing.T) {
 	db := openStore(t, false)
@@ -95,7 +96,8 @@ func TestACommitWaitsForTheDisk(t *testing.T) {
 	group.Wait()
 }
 
-// TestAFailedSyncEndsTheServer
+// After a failed sync nothing is confirmed: the server ends.
+//
 // F10
 func TestAFailedSyncEndsTheServer(t *testing.T) {
 	db := openStore(t, false)

@@ -1,6 +1,6 @@
 // Package codec encrypts what Temporal keeps of devices: arguments, results, memos, heartbeats, and the messages of
 // failures, with AES-256-GCM and keys that only Burnish's own processes have. Search attributes, names of workflows,
-// activities, updates and signals, and who called, stay readable: the server searches and sorts by them.
+// activities, updates and signals, and the identity of each worker stay readable: the server searches and sorts by them.
 package codec
 
 import (
@@ -24,6 +24,8 @@ const (
 	keyIDKey    = "encryption-key-id"
 )
 
+const maxTold = 100
+
 // Codec encrypts payloads with the first key of a file and decrypts those of all its keys. The file is read again when
 // it has changed; while it cannot be used, the keys that it had last are.
 type Codec struct {
@@ -33,7 +35,7 @@ type Codec struct {
 	mu   sync.Mutex
 	file os.FileInfo // as it was read
 	keys *ring
-	told map[string]bool // what the log has already
+	told map[string]bool // what the log has already, at most maxTold: anybody can send a payload
 }
 
 var _ converter.PayloadCodec = (*Codec)(nil)
@@ -137,7 +139,7 @@ func (c *Codec) tell(err error) {
 }
 
 func (c *Codec) tellLocked(err error) {
-	if text := err.Error(); !c.told[text] {
+	if text := err.Error(); !c.told[text] && len(c.told) < maxTold {
 		c.told[text] = true
 		c.log.Error("encryption", "file", c.path, "error", text)
 	}

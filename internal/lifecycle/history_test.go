@@ -241,8 +241,9 @@ func TestAnExportedHistoryIsAdded(t *testing.T) {
 	before := s.d.CreatedAt.Add(-time.Hour)
 	in := contract.ImportHistoryInput{
 		Labels: map[string]string{"rack": "old", "tier": "gold"},
-		Cleans: []contract.CleanSummary{{Number: 2, Outcome: "failed"}, {Number: 3, Outcome: "cleaned"}, {Number: 4, Outcome: "aborted"}},
-		Acts:   []contract.Act{{At: before, Verb: "bind", Request: "r1"}, {At: s.now.Add(time.Hour), Verb: "bind"}},
+		Cleans: []contract.CleanSummary{{Number: 2, Outcome: "failed"}, {Number: 3, Outcome: "cleaned"},
+			{Number: 4, Outcome: "aborted"}},
+		Acts: []contract.Act{{At: before, Verb: "bind", Request: "r1"}, {At: s.now.Add(time.Hour), Verb: "bind"}},
 	}
 	state, own := s.d.Device, s.d.Acts[0]
 	s.ok(contract.VerbImportHistory, in)

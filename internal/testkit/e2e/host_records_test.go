@@ -122,20 +122,14 @@ func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
 	s.AwaitReturned(t, d, 30*time.Second)
 	s.Bind(t, "d1", "alice")
 
-	database := filepath.Join(s.Server.Dir, "temporal.db")
-	backup := t.TempDir()
-	require.NoError(t, s.Server.Stop())
-	copyDatabase(t, database, filepath.Join(backup, "temporal.db"))
-	require.NoError(t, s.Server.Start(t.Context()))
+	putBack := s.backup(t)
 	s.Unbind(t, "d1", "alice")
 	s.AwaitReturned(t, d, 30*time.Second)
 	ahead, _ := s.Journal(t, "d1")
 	require.Equal(t, "zero", ahead.Step, "the verify that followed it left the journal alone")
 	require.True(t, ahead.Done)
 
-	require.NoError(t, s.Server.Kill())
-	copyDatabase(t, filepath.Join(backup, "temporal.db"), database)
-	require.NoError(t, s.Server.Start(t.Context()))
+	putBack()
 	// In the middle of the device, where the samples are few: 256 blocks.
 	_, err := hardwaretest.File(d.Path).WriteAt(bytes.Repeat([]byte("the tenant's own"), 256*512/16), 20*MiB)
 	require.NoError(t, err)
@@ -167,11 +161,7 @@ func TestADatabasePutBackBindsNoFormerTenant(t *testing.T) {
 	alice := Instance("alice")
 	s.Must(t, "instance", "bind", alice, "--device", "d1", "--request-id", "R")
 
-	database := filepath.Join(s.Server.Dir, "temporal.db")
-	backup := t.TempDir()
-	require.NoError(t, s.Server.Stop())
-	copyDatabase(t, database, filepath.Join(backup, "temporal.db"))
-	require.NoError(t, s.Server.Start(t.Context()))
+	putBack := s.backup(t)
 	s.Unbind(t, "d1", "alice")
 	s.AwaitReturned(t, d, 30*time.Second)
 	s.Bind(t, "d1", "bob")
@@ -179,9 +169,7 @@ func TestADatabasePutBackBindsNoFormerTenant(t *testing.T) {
 
 	h.Kill(t)
 	control.Kill(t)
-	require.NoError(t, s.Server.Kill())
-	copyDatabase(t, filepath.Join(backup, "temporal.db"), database)
-	require.NoError(t, s.Server.Start(t.Context()))
+	putBack()
 	provider := filepath.Join(s.State, "inventory", contract.DeviceUUID("d1")+".json")
 	record, err := os.ReadFile(provider)
 	require.NoError(t, err)
@@ -202,6 +190,22 @@ func TestADatabasePutBackBindsNoFormerTenant(t *testing.T) {
 	refused("bind", "d1", "--instance", alice)
 	h.Start(t)
 	s.AwaitTenant(t, d, "bob", 2, 30*time.Second)
+}
+
+// backup stops the server, copies its database and starts it again. What it returns kills the server, puts the copy back
+// and starts it.
+func (s *Site) backup(t *testing.T) (putBack func()) {
+	t.Helper()
+	database, kept := filepath.Join(s.Server.Dir, "temporal.db"), filepath.Join(t.TempDir(), "temporal.db")
+	require.NoError(t, s.Server.Stop())
+	copyDatabase(t, database, kept)
+	require.NoError(t, s.Server.Start(t.Context()))
+	return func() {
+		t.Helper()
+		require.NoError(t, s.Server.Kill())
+		copyDatabase(t, kept, database)
+		require.NoError(t, s.Server.Start(t.Context()))
+	}
 }
 
 // copyDatabase copies a database of SQLite, with what is written ahead of it, or that of a cluster.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,10 +31,7 @@ func TestADatabasePutBackForASharedServer(t *testing.T) {
 	}
 	s.Must(t, "bind", "gone", "--instance", Instance("bob"), "--timeout", "2m")
 	w.Kill(t)
-	database, backup := filepath.Join(s.Server.Dir, "temporal.db"), filepath.Join(t.TempDir(), "temporal.db")
-	require.NoError(t, s.Server.Stop())
-	copyDatabase(t, database, backup)
-	require.NoError(t, s.Server.Start(t.Context()))
+	putBack := s.backup(t)
 	w.Start(t)
 	s.Unbind(t, "gone", "bob")
 	s.Must(t, "bind", "bound", "--instance", Instance("alice"), "--timeout", "2m")
@@ -46,9 +42,7 @@ func TestADatabasePutBackForASharedServer(t *testing.T) {
 	gone.Stamp(t, 7)
 	theirs := s.server(t, "rack1", "server-2").Profile
 	w.Kill(t)
-	require.NoError(t, s.Server.Stop())
-	copyDatabase(t, backup, database)
-	require.NoError(t, s.Server.Start(t.Context()))
+	putBack()
 	w.Start(t)
 
 	v := s.awaitState(t, "bound", time.Minute, device.Allocated)
