@@ -1,6 +1,7 @@
 // Package codec encrypts what Temporal keeps of devices: arguments, results, memos, heartbeats, and the messages of
-// failures, with AES-256-GCM and keys that only Burnish's own processes have. Search attributes, names of workflows,
-// activities, updates and signals, and the identity of each worker stay readable: the server searches and sorts by them.
+// failures, with AES-256-GCM and keys that only Burnish's own processes have. Search attributes, the names of
+// workflows, activities, updates and signals, and the identity of each worker stay readable: the server searches and
+// sorts by them.
 package codec
 
 import (

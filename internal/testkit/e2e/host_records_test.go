@@ -192,8 +192,8 @@ func TestADatabasePutBackBindsNoFormerTenant(t *testing.T) {
 	s.AwaitTenant(t, d, "bob", 2, 30*time.Second)
 }
 
-// backup stops the server, copies its database and starts it again. What it returns kills the server, puts the copy back
-// and starts it.
+// backup stops the server, copies its database and starts it again. What it returns kills the server, puts the copy
+// back and starts it.
 func (s *Site) backup(t *testing.T) (putBack func()) {
 	t.Helper()
 	database, kept := filepath.Join(s.Server.Dir, "temporal.db"), filepath.Join(t.TempDir(), "temporal.db")
