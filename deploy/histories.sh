@@ -159,7 +159,7 @@ read -r _ rack <"$work/rack"
 printf 'appliances: {rack1: {url: "%s", username: burnish, password: burnish-is-changed, domain: LOCAL, ca: "%s", periodic_check_interval: 1}}\n' \
 	"$rack" "$work/rack1/ca.pem" >"$work/oneview.yaml"
 chmod 600 "$work/oneview.yaml"
-others() { curl -fsS --cacert "$work/rack1/ca.pem" -X POST "$rack/simulator/$1?server=server-$2" >/dev/null; }
+others() { curl -fsS -X POST "http://$(<"$work/rack1/control")/$1?server=server-$2" >/dev/null; }
 share() {
 	burnish enroll "$1" --host histories --driver fake --type NODE --set "size=1MiB,serial=CZ0000000$2,oneview=rack1" \
 		--set "server_hardware_uri=/rest/server-hardware/39313738-3034-5A43-0000-00000000000$2" \

@@ -47,7 +47,7 @@ func (b *bench) startPool(ctx context.Context, servers int) *pool {
 	certificate, authority, _, err := simserver.Certificate("bench OneView")
 	must.Do(err)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
-	stop := oneviewsim.Serve(p.rack, p.rack, listener, certificate)
+	stop := p.rack.Serve(listener, certificate)
 	b.atEnd(func() error { stop(); return nil })
 	user := p.rack.Config().Users[0]
 	ca, file := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "oneview.yaml")

@@ -29,7 +29,7 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 			state.Hardware[0].Serial = node.enrolled.Serial
 		})
 	rack := s.appliances["rack1"]
-	require.NoError(t, rack.Join("server-1", node.BMC.URL, node.BMC.CA))
+	require.NoError(t, rack.Join("server-1", node.BMC.Remote))
 	n.writePolicy(t, redfishsim.IDRAC)
 	node.Set = append(node.Set, poolSettings("rack1", s.server(t, "rack1", "server-1"), true)...)
 	control := s.Run(t, "control", n.env(s.env("BURNISH_DEBUG=1")...)...)

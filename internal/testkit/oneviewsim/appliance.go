@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -68,22 +67,18 @@ func Open(dir string) (*Appliance, tls.Certificate, error) {
 	return a, pair, err
 }
 
-// Controlled is the REST API, and at POST /simulator/NAME what a test or a script asks: take, free
-// and power with ?server=server-1 and more, see Process.
-func Controlled(a *Appliance, onExit func()) http.Handler {
+// Control serves what a test or a script asks of an appliance in another process, see
+// simserver.Acts: take, free and power with ?server=server-1 and more, see Process.
+func (a *Appliance) Control(onExit func()) http.Handler {
 	did := func(act func(url.Values) error) func(url.Values, []byte) (any, error) {
 		return func(q url.Values, _ []byte) (any, error) { return nil, act(q) }
 	}
-	return a.Core.Controlled(onExit, simserver.Acts{
+	return a.Core.Control(onExit, simserver.Acts{
 		"take":  did(func(q url.Values) error { return a.Take(q.Get("server")) }),
 		"free":  did(func(q url.Values) error { return a.Free(q.Get("server")) }),
 		"power": did(func(q url.Values) error { return a.SetPower(q.Get("server"), q.Get("state")) }),
 		"join": did(func(q url.Values) error {
-			remote, err := simserver.NewRemote(q.Get("url"), q.Get("ca"))
-			if err != nil {
-				return err
-			}
-			return a.Join(q.Get("server"), remoteBMC{remote})
+			return a.Join(q.Get("server"), remoteBMC{simserver.Remote(q.Get("bmc"))})
 		}),
 		"expire-sessions": did(func(url.Values) error { a.ExpireSessions(); return nil }),
 		"server":          func(q url.Values, _ []byte) (any, error) { return a.Server(q.Get("server")) },
@@ -105,11 +100,6 @@ func Start(t testing.TB, options ...Option) *Server {
 	address, ca := a.Start(t)
 	user := a.Conf.Users[0]
 	return &Server{Appliance: a, URL: address, CA: ca, Username: user.Name, Password: user.Password, Domain: a.Conf.Domain}
-}
-
-// Serve serves an appliance by its handler on listener until stop is called.
-func Serve(a *Appliance, handler http.Handler, listener net.Listener, certificate tls.Certificate) (stop func()) {
-	return a.Serve(handler, listener, certificate)
 }
 
 // Process is an appliance that runs as a process of its own: the command
@@ -144,10 +134,10 @@ func (p *Process) SetPower(server, power string) error {
 // ExpireSessions is Appliance.ExpireSessions.
 func (p *Process) ExpireSessions() error { return p.ask("expire-sessions", "", nil) }
 
-// Join makes a server and a BMC one, which is a redfishsim.Process: its URL and CA. An appliance
-// that is killed forgets it.
-func (p *Process) Join(server, bmcURL, bmcCA string) error {
-	return p.Ask("join", url.Values{"server": {server}, "url": {bmcURL}, "ca": {bmcCA}}, nil, nil)
+// Join makes a server and a BMC one, which is a redfishsim.Process. An appliance that is killed
+// forgets it.
+func (p *Process) Join(server string, bmc simserver.Remote) error {
+	return p.Ask("join", url.Values{"server": {server}, "bmc": {string(bmc)}}, nil, nil)
 }
 
 // Server is Appliance.Server.

@@ -56,7 +56,7 @@ func resetType(power, control string) string {
 }
 
 // remoteBMC is a BMC in another process.
-type remoteBMC struct{ *simserver.Remote }
+type remoteBMC struct{ simserver.Remote }
 
 func (b remoteBMC) Power() (power string, err error) { return power, b.Ask("power", nil, nil, &power) }
 

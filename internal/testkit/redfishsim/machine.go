@@ -65,10 +65,9 @@ func Open(dir string) (*Machine, tls.Certificate, error) {
 	return m, pair, err
 }
 
-// Controlled is the Redfish service and the paths for a test. OnExit ends the process, for
-// the faults ExitBefore and ExitAfter.
-func Controlled(m *Machine, onExit func()) http.Handler {
-	return m.Core.Controlled(onExit, simserver.Acts{
+// Control serves what a test asks of a machine in another process, see simserver.Acts.
+func (m *Machine) Control(onExit func()) http.Handler {
+	return m.Core.Control(onExit, simserver.Acts{
 		"power": func(url.Values, []byte) (any, error) { return m.Power() },
 		"set-power": func(_ url.Values, body []byte) (any, error) {
 			var resetType string

@@ -9,19 +9,17 @@ import (
 	"strings"
 )
 
-// controlPrefix begins the paths by which a test or a script asks and changes a simulator in
-// another process. They are no part of what is simulated, and no fault concerns them.
-const controlPrefix = "/simulator/"
-
-// Acts are what can be asked of a simulator at POST /simulator/NAME.
+// Acts are what a test or a script can ask of a simulator in another process, at POST /NAME of its
+// control address. They are no part of what is simulated: no fault concerns them, and they are
+// answered while the simulator is down.
 type Acts map[string]func(query url.Values, body []byte) (any, error)
 
 // errChanged is a change that came too late.
 var errChanged = errors.New("what is simulated has changed since")
 
-// Controlled is the service that is simulated, with the acts of its own and of all simulators.
-// OnExit ends the process, for the faults ExitBefore and ExitAfter.
-func (c *Core[C, S]) Controlled(onExit func(), own Acts) http.Handler {
+// Control serves the acts of its own and of all simulators. OnExit ends the process, for the
+// faults ExitBefore and ExitAfter.
+func (c *Core[C, S]) Control(onExit func(), own Acts) http.Handler {
 	c.Mu.Lock()
 	c.exit = onExit
 	c.Mu.Unlock()
@@ -66,11 +64,7 @@ func (c *Core[C, S]) Controlled(onExit func(), own Acts) http.Handler {
 		"clear-faults": func(url.Values, []byte) (any, error) { c.ClearFaults(); return nil, nil },
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, is := strings.CutPrefix(r.URL.Path, controlPrefix)
-		if !is {
-			c.ServeHTTP(w, r)
-			return
-		}
+		name := strings.TrimPrefix(r.URL.Path, "/")
 		act := own[name]
 		if act == nil {
 			act = acts[name]

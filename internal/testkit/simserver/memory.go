@@ -14,7 +14,7 @@ func (c *Core[C, S]) StartInMemory(t testing.TB) (url, ca string, dial Dial) {
 	t.Helper()
 	pair, ca := Identity(t)
 	l := &memoryListener{incoming: make(chan net.Conn), closed: make(chan struct{})}
-	t.Cleanup(c.Serve(c, l, pair))
+	t.Cleanup(c.Serve(l, pair))
 	return "https://" + memoryAddress.String(), ca, l.dial
 }
 

@@ -22,12 +22,12 @@ import (
 type Process[C, S any] struct {
 	*proc.Process
 	URL, CA string
+	Remote
 
 	name, program, dir string
-	remote             *Remote
 }
 
-// StartProcess starts program on a folder that was prepared, on a free port that stays its own.
+// StartProcess starts program on a folder that was prepared, on free ports that stay its own.
 func StartProcess[C, S any](ctx context.Context, name, program, dir string) (*Process[C, S], error) {
 	ca, err := os.ReadFile(filepath.Join(dir, CAFile))
 	if err != nil {
@@ -37,16 +37,20 @@ func StartProcess[C, S any](ctx context.Context, name, program, dir string) (*Pr
 	if err != nil {
 		return nil, err
 	}
-	p := &Process[C, S]{CA: string(ca), name: name, program: program, dir: dir}
-	return p, p.start(ctx, address)
+	control, err := proc.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process[C, S]{CA: string(ca), Remote: Remote(control), name: name, program: program, dir: dir}
+	return p, p.start(ctx, "-listen", address, "-control", control)
 }
 
-// Restart starts it again on its folder and port, after it was killed or has exited.
-func (p *Process[C, S]) Restart(ctx context.Context) error { return p.start(ctx, "127.0.0.1:0") }
+// Restart starts it again on its folder and ports, after it was killed or has exited.
+func (p *Process[C, S]) Restart(ctx context.Context) error { return p.start(ctx) }
 
-func (p *Process[C, S]) start(ctx context.Context, address string) error {
+func (p *Process[C, S]) start(ctx context.Context, flags ...string) error {
 	started, err := proc.Start(p.name, filepath.Join(p.dir, "log"),
-		exec.Command(p.program, "-dir", p.dir, "-listen", address))
+		exec.Command(p.program, append([]string{"-dir", p.dir}, flags...)...))
 	if err != nil {
 		return err
 	}
@@ -60,25 +64,18 @@ func (p *Process[C, S]) start(ctx context.Context, address string) error {
 		return err
 	}
 	p.URL = "https://" + string(listens)
-	p.remote, err = NewRemote(p.URL, p.CA)
-	return err
+	return nil
 }
 
-// Remote asks a simulator in another process.
-type Remote struct {
-	url    string
-	client *http.Client
-}
+// Remote is the control address of a simulator in another process.
+type Remote string
 
-// NewRemote asks the simulator at that URL.
-func NewRemote(url, ca string) (*Remote, error) {
-	client, err := Client([]byte(ca))
-	return &Remote{url: url, client: client}, err
-}
+// No connection is kept: the simulator may be killed between two acts.
+var asks = http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Ask is an act of the simulator; into may be nil.
-func (r *Remote) Ask(what string, query url.Values, body, into any) error {
-	response, err := r.client.Post(r.url+controlPrefix+what+"?"+query.Encode(), "application/json",
+// Ask is an act of the simulator, see Acts; into may be nil.
+func (r Remote) Ask(what string, query url.Values, body, into any) error {
+	response, err := asks.Post("http://"+string(r)+"/"+what+"?"+query.Encode(), "application/json",
 		bytes.NewReader(Encode(body)))
 	if err != nil {
 		return err
@@ -97,11 +94,6 @@ func (r *Remote) Ask(what string, query url.Values, body, into any) error {
 	default:
 		return json.Unmarshal(answer, into)
 	}
-}
-
-// Ask is an act of the simulator; into may be nil.
-func (p *Process[C, S]) Ask(what string, query url.Values, body, into any) error {
-	return p.remote.Ask(what, query, body, into)
 }
 
 // State is what is simulated, as it is now. Where the process does not run: as it was left.

@@ -46,17 +46,17 @@ func (c *Core[C, S]) Start(t testing.TB) (url, ca string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Serve(c, listener, pair))
+	t.Cleanup(c.Serve(listener, pair))
 	return "https://" + listener.Addr().String(), ca
 }
 
-// Serve serves the simulator by its handler on listener until stop is called. While it is down,
-// each connection ends as it comes.
-func (c *Core[C, S]) Serve(handler http.Handler, listener net.Listener, certificate tls.Certificate) (stop func()) {
+// Serve serves the simulator on listener until stop is called. While it is down, each connection
+// ends as it comes.
+func (c *Core[C, S]) Serve(listener net.Listener, certificate tls.Certificate) (stop func()) {
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           c,
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // it logs each connection that ends
 		TLSConfig:         &tls.Config{GetCertificate: c.certificates(certificate), MinVersion: tls.VersionTLS12},

@@ -26,10 +26,11 @@ import (
 	"time"
 )
 
-// AddressFile is where Listen keeps the address, CAFile and ServerFile the PEM of what clients
-// trust, and of the certificate with its key.
+// AddressFile and ControlFile are where Listen keeps the addresses of what is simulated and of
+// Acts, CAFile and ServerFile the PEM of what clients trust, and of the certificate with its key.
 const (
 	AddressFile = "address"
+	ControlFile = "control"
 	CAFile      = "ca.pem"
 	ServerFile  = "server.pem"
 )
@@ -93,18 +94,6 @@ func renewal(pair tls.Certificate) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// Client trusts the authority, and keeps no connection.
-func Client(authority []byte) (*http.Client, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return nil, errors.New("the authority is not a certificate")
-	}
-	return &http.Client{
-		Timeout:   30 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true},
-	}, nil
-}
-
 // cut ends the connection without an answer.
 func cut(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
@@ -143,10 +132,10 @@ func load(dir, name string, into any) error {
 	return nil
 }
 
-// Listen opens the port that a folder's simulator had before, or, the first time, the one of
-// address.
-func Listen(dir, address string) (net.Listener, error) {
-	before, err := os.ReadFile(filepath.Join(dir, AddressFile))
+// Listen opens the port that a folder's simulator had before by its file, or, the first time, the
+// one of address.
+func Listen(dir, file, address string) (net.Listener, error) {
+	before, err := os.ReadFile(filepath.Join(dir, file))
 	switch {
 	case err == nil:
 		address = string(before)
@@ -157,5 +146,5 @@ func Listen(dir, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listener, write(dir, AddressFile, []byte(listener.Addr().String()))
+	return listener, write(dir, file, []byte(listener.Addr().String()))
 }

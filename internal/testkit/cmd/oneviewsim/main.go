@@ -6,8 +6,8 @@
 //	ready https://127.0.0.1:40123
 //
 // The folder's ca.pem is the certificate to trust, its config.json has users and passwords.
-// Other users take and free servers at POST /simulator/take?server=server-1 and
-// /simulator/free?server=server-1.
+// Other users take and free servers at POST /take?server=server-1 and /free?server=server-1 of
+// the address in the folder's file control.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 		},
 		Open: func(dir string, onExit func()) (simserver.Served, http.Handler, tls.Certificate, error) {
 			a, certificate, err := oneviewsim.Open(dir)
-			return a, oneviewsim.Controlled(a, onExit), certificate, err
+			return a, a.Control(onExit), certificate, err
 		},
 	}
 	os.Exit(command.Run(os.Stdout, os.Stderr))

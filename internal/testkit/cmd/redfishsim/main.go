@@ -36,7 +36,7 @@ func main() {
 		},
 		Open: func(dir string, onExit func()) (simserver.Served, http.Handler, tls.Certificate, error) {
 			machine, certificate, err := redfishsim.Open(dir)
-			return machine, redfishsim.Controlled(machine, onExit), certificate, err
+			return machine, machine.Control(onExit), certificate, err
 		},
 	}
 	os.Exit(command.Run(os.Stdout, os.Stderr))
