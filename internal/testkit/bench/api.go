@@ -219,7 +219,7 @@ func (b *bench) api(ctx context.Context) {
 	peakMemory(u.worker)                 // from here on
 	got := must.Get(interleave(ctx, scale(b, 60, 15), all...))
 	b.progress("api: all pages")
-	used := memoryAbove(u.worker, func() {
+	used := memoryAbove(u.worker, 3, func() {
 		path := fmt.Sprintf("/v2/devices?limit=%d", apiLargest)
 		u.allPages(ctx, path)
 		u.allPages(ctx, path+"&sort=hostname:desc")

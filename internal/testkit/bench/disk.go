@@ -67,7 +67,7 @@ func ratesOf(size int64, zero, verify time.Duration) values {
 func (b *bench) wipeMemory(ctx context.Context, p *place, size int64) {
 	b.progress("disk: %d wipes at once", wipes)
 	ids := collect(1, wipes, func(n int) string { return p.enrollFile(ctx, fmt.Sprintf("m%d", n), size) })
-	used := memoryAbove(p.worker, func() {
+	used := memoryAbove(p.worker, 1, func() {
 		collect(wipes, wipes, func(n int) contract.CleanSummary { return p.cleaned(ctx, ids[n]) })
 	})
 	b.add(single(fmt.Sprintf("worker's memory in %d wipes at once, above idle", wipes), "MiB", used).atMost(maxWipeMemory))

@@ -105,7 +105,7 @@ func (b *bench) oneview(ctx context.Context) {
 	p.binds(ctx, plain, binds)                    // warm up
 	b.progress("oneview: the first round of %d servers", servers)
 	requests := len(p.rack.Requests())
-	used := memoryAbove(p.worker, func() { p.round(ctx) })
+	used := memoryAbove(p.worker, 1, func() { p.round(ctx) })
 	pages, logins := 0, 0
 	for _, r := range p.rack.Requests()[requests:] {
 		switch r.Method + " " + r.Path {

@@ -46,11 +46,16 @@ func peakMemory(p running) (mib float64) {
 	return float64(status.VmHWM) / (1 << 20)
 }
 
-// memoryAbove is how many MiB of resident memory a process takes for something, above what it had.
-func memoryAbove(p running, do func()) float64 {
+// memoryAbove is how many MiB of resident memory a process takes for something, above the most that it had
+// before: the median of so many rounds, as what was not collected yet differs from one to the next.
+func memoryAbove(p running, rounds int, do func()) float64 {
 	before := peakMemory(p)
-	do()
-	return peakMemory(p) - before
+	peaks := make([]float64, rounds)
+	for i := range peaks {
+		do()
+		peaks[i] = peakMemory(p)
+	}
+	return median(peaks) - before
 }
 
 // loadAverage is the machine's load over the last minute, which says how noisy the figures are. It is
