@@ -370,6 +370,18 @@ func TestArgumentsAreCheckedOnTheHost(t *testing.T) {
 	}
 }
 
+// A worker that gets a step of another host's device touches nothing.
+//
+// F13
+func TestAStepOfAnotherHostIsRefused(t *testing.T) {
+	s := newTestHost(t)
+	in := s.input("zero")
+	in.Enrollment.Host = "elsewhere"
+	_, err := s.run(first(t), in)
+	require.Contains(t, requireFault(t, err, device.CodeInvalid, false).Fault.Message, "not elsewhere")
+	require.Empty(t, s.disk.history(), "nothing of the device was touched")
+}
+
 // Each attempt counts once, as what became of it.
 func TestAttemptsAreCounted(t *testing.T) {
 	t.Parallel()

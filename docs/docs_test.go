@@ -176,10 +176,24 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// The pages for developers name files and folders that are there.
-func TestEveryPathIsThere(t *testing.T) {
+// The pages for developers name files, folders and tests that are there.
+func TestEveryPathAndTestIsThere(t *testing.T) {
 	all := pages(t)
-	path := regexp.MustCompile("`((?:workflows|activities|worker|starter|internal|deploy|docs)/[a-z0-9_./-]*)`")
+	const folder = "(?:workflows|activities|worker|starter|internal|deploy|docs)"
+	test := regexp.MustCompile("`(" + folder + `(?:/[a-z0-9_]+)*)\.((?:Test|Fuzz)\w+)` + "`")
+	named := 0
+	for page, text := range all {
+		for _, found := range test.FindAllStringSubmatch(text, -1) {
+			files, err := filepath.Glob(filepath.Join("..", found[1], "*_test.go"))
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(files, func(file string) bool {
+				return strings.Contains(read(t, file), "\nfunc "+found[2]+"(")
+			}), "%s names %s, which is not there", page, found[0])
+			named++
+		}
+	}
+	require.Greater(t, named, 500)
+	path := regexp.MustCompile("`(" + folder + "/[a-z0-9_./-]*)`")
 	for _, page := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/safety.md",
 		"docs/states.md"} {
 		for _, found := range path.FindAllStringSubmatch(all[page], -1) {

@@ -260,6 +260,10 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 	}
 	if !h.LastPoll.IsZero() && ago <= pollerMaxAge {
 		f.OK(check, "%s: its worker polled %s ago, %s", h.Host, roundDuration(max(ago, 0)), devices)
+		if len(h.Machines) > 1 {
+			f.Warn(check, "stop the worker on the one that is not "+h.Host+"; if nobody started it there, see docs/security.md",
+				"%s: workers of %d machines poll for it: %s", h.Host, len(h.Machines), strings.Join(h.Machines, ", "))
+		}
 		return
 	}
 	text := h.Host + ": no worker polls"

@@ -108,6 +108,11 @@ func TestDoctorOfTheServer(t *testing.T) {
 				Names: []string{"d1", "d2"}}),
 			level: doctor.OK, says: "host: h1: its worker polled 7s ago, 12 devices",
 		},
+		"two machines with a host's name": {
+			change: installation(client.HostDiagnosis{Host: "h1", LastPoll: clock, Machines: []string{"m1", "m2"}, Devices: 1}),
+			level:  doctor.Warn, says: "host: h1: workers of 2 machines poll for it: m1, m2; stop the worker on the one that " +
+				"is not h1",
+		},
 		"a host without a worker": {
 			change: installation(client.HostDiagnosis{Host: "h2", Devices: 1}),
 			level:  doctor.Warn, says: "host: h2: no worker polls, 1 device; start burnish-worker on h2 with " +

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/worker"
+	"golang.org/x/sys/unix"
 
 	"burnish/activities"
 	"burnish/internal/config"
@@ -32,7 +33,12 @@ import (
 var version = "dev"
 
 func main() {
-	err := run(os.Args[1:])
+	// What is in a worker's memory (passwords, keys, tokens) is in no core dump. Not 0: a program that
+	// the kernel pipes core dumps to would get them all the same.
+	err := unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}, nil)
+	if err == nil {
+		err = run(os.Args[1:])
+	}
 	if err == nil {
 		return
 	}

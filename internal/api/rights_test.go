@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/api/access"
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -20,8 +21,8 @@ import (
 type untouchable struct{ Devices }
 
 // guarded is the API behind its real gate, with the tokens admin-token, reader-token and
-// member-token, and what it logs.
-func guarded(t *testing.T, devices Devices) (http.Handler, *strings.Builder) {
+// member-token, and what it logs. Rules are lines of a policy, none are the defaults.
+func guarded(t *testing.T, devices Devices, rules ...string) (http.Handler, *strings.Builder) {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))
@@ -29,13 +30,15 @@ func guarded(t *testing.T, devices Devices) (http.Handler, *strings.Builder) {
 	require.NoError(t, os.WriteFile(file, []byte(`tokens:
 - {user: olga, roles: admin, token: admin-token}
 - {user: vera, roles: reader, token: reader-token}
-- {user: mia, roles: member, token: member-token}
+- {user: mia, roles: member, project: other, token: member-token}
 `), 0o600))
 	lines := &strings.Builder{}
 	log := slog.New(slog.NewTextHandler(lines, nil))
 	tokens, err := access.OpenTokens(file, log)
 	require.NoError(t, err)
-	policy, err := access.ReadPolicy("", AdminRules())
+	given := filepath.Join(dir, "policy.yaml")
+	require.NoError(t, os.WriteFile(given, []byte(strings.Join(rules, "\n")), 0o600))
+	policy, err := access.ReadPolicy(given, AdminRules())
 	require.NoError(t, err)
 	gate := access.NewGate(access.Settings{Tokens: tokens, Hosts: []string{"example.com"}, Rate: 10_000,
 		Concurrency: 100, Log: log})
@@ -103,6 +106,29 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	require.GreaterOrEqual(t, strings.Count(lines.String(), `msg="API: change" by=vera`), 3*changes,
 		"each attempt stands in the log")
 	require.NotContains(t, lines.String(), "-token")
+}
+
+// Whoever has a token that the policy lets do one thing can do that, and nothing else.
+func TestAStolenTokenDoesWhatItsRuleAllows(t *testing.T) {
+	all := routes(contract.Verbs)
+	for _, rule := range AdminRules() {
+		h, lines := guarded(t, untouchable{}, rule+": role:member")
+		allowed := 0
+		for _, r := range all {
+			if r.Rule == "" {
+				continue
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, requestOf(t, r, r.Method, "X-Auth-Token: member-token"))
+			refused := strings.Contains(w.Body.String(), `"code":"`+string(device.CodeForbidden)+`"`)
+			require.Equal(t, r.Rule != rule, refused, "with %s: %s %s: %s", rule, r.Method, r.Path, w.Body)
+			if r.Rule == rule {
+				allowed++
+			}
+		}
+		require.Positive(t, allowed, rule)
+		require.NotContains(t, lines.String(), "-token")
+	}
 }
 
 func TestTheLineOfAChangeNamesTheRequestAsItsAnswerDoes(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"burnish/internal/host"
 )
 
 // lvmGuarded: LVM uses only the devices of its own list, or its filter rejects drives. Where
@@ -65,7 +67,7 @@ func readLVM(root string) (settings map[string][]string, installed bool) {
 		defer cancel()
 		ask := exec.CommandContext(ctx, program, "lvmconfig", "--typeconfig", "full",
 			"devices/use_devicesfile", "devices/devicesfile", "devices/global_filter")
-		ask.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(root, "etc/lvm"))
+		ask.Env = host.ChildEnv("LVM_SYSTEM_DIR=" + filepath.Join(root, "etc/lvm"))
 		said, _ := ask.Output() // what it does not say guards nothing
 		settings = map[string][]string{}
 		for line := range strings.Lines(string(said)) {

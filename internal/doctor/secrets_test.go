@@ -21,10 +21,11 @@ func TestTheSecretsFileIsReadAndNotShown(t *testing.T) {
 		level   Level
 		says    string
 	}{
-		"sound":          {"rack1: {username: u, password: hunter2}\nrack2: {username: u, password: hunter2}\n", 0o600, OK, "the secrets file has rack1, rack2"},
+		"sound":          {"rack1: {username: u, password: hunter2, hosts: [b1]}\nrack2: {username: u, password: hunter2, hosts: [b2]}\n", 0o600, OK, "the secrets file has rack1, rack2"},
 		"none":           {"", 0o600, Warn, "names no secrets file with a secret"},
-		"others read it": {"rack1: {username: u, password: hunter2}\n", 0o644, Fail, "may be read by others"},
+		"others read it": {"rack1: {username: u, password: hunter2, hosts: [b1]}\n", 0o644, Fail, "may be read by others"},
 		"a mistake":      {"rack1: {username: u, pasword: hunter2}\n", 0o600, Fail, "line 1"},
+		"for anybody":    {"rack1: {username: u, password: hunter2}\n", 0o600, Fail, "neither hosts nor a ca"},
 		"no CA":          {"rack1: {username: u, password: hunter2, ca: /nowhere/ca.pem}\n", 0o600, Fail, "/nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,4 +54,17 @@ func TestTheSecretsFileIsReadAndNotShown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What doctor starts inherits nothing of the worker's environment, which it is run with.
+func TestLVMInheritsNothingOfTheEnvironment(t *testing.T) {
+	t.Setenv("TEMPORAL_API_KEY", "hunter2")
+	root := t.TempDir()
+	files(t, root, map[string]string{"usr/sbin/lvm": "#!/bin/sh\ncat /proc/$$/environ >" + root + "/environ\n"})
+	_, installed := readLVM(root)
+	require.True(t, installed)
+	environment, err := os.ReadFile(filepath.Join(root, "environ"))
+	require.NoError(t, err)
+	require.Contains(t, string(environment), "LVM_SYSTEM_DIR="+root)
+	require.NotContains(t, string(environment), "hunter2")
 }

@@ -14,3 +14,9 @@ import "syscall"
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// ChildEnv is the environment of every program that a worker starts: nothing of the worker's own,
+// which may have passwords, tokens and keys.
+func ChildEnv(more ...string) []string {
+	return append([]string{"LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, more...)
+}

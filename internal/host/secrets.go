@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,14 +21,16 @@ import (
 // Secret is what a BMC wants to know, and how the BMC proves who it is. It is never part of an
 // error, a log, a record or an answer.
 //
-// The file that host.yaml names in secrets has one for each name, all keys but username and
-// password optional:
+// The file that host.yaml names in secrets has one for each name. Which BMC gets it says the
+// enrollment, and so whoever may enroll a server: a secret must have the BMCs' authority, which is
+// checked, or name the BMCs in hosts. The other keys but username and password are optional:
 //
 //	rack1:
 //	  username: burnish
 //	  password: "…"
 //	  ca: /etc/burnish/bmc-ca.pem   # or the PEM itself
 //	  insecure: false
+//	  hosts: [10.0.0.0/24, bmc1.example] # addresses, networks, and names as the enrollment's url has them
 //	  first_password: "…"           # that of the user after the BMC was reset to its defaults
 //
 // The file and its directory have the owner of host.yaml, and only that owner may read it.
@@ -39,6 +42,26 @@ type Secret struct {
 	CA string
 	// Insecure: the BMC's certificate is not checked.
 	Insecure bool
+	// Hosts are the BMCs that may get it, in lower case; nil: every one whose certificate is right.
+	Hosts []string
+}
+
+// MayGoTo says whether a host, as a URL names it, may get the secret.
+func (s Secret) MayGoTo(host string) bool {
+	address, _ := netip.ParseAddr(host) // of a name: the zero address, which no network has
+	return s.Hosts == nil || slices.ContainsFunc(s.Hosts, func(one string) bool {
+		network, err := networkOf(one)
+		return err == nil && network.Contains(address.Unmap()) || one == strings.ToLower(host)
+	})
+}
+
+// networkOf reads a network, or an address as a network of one.
+func networkOf(text string) (netip.Prefix, error) {
+	if strings.Contains(text, "/") {
+		return netip.ParsePrefix(text)
+	}
+	address, err := netip.ParseAddr(text)
+	return netip.PrefixFrom(address, address.BitLen()), err
 }
 
 // String keeps a secret out of what prints it.
@@ -158,11 +181,21 @@ func parseSecrets(name string, text []byte) (map[string]Secret, error) {
 	all := make(map[string]Secret)
 	err := ParseSecrets(name, text, func(r *SecretsReader, root yamlfile.Node) {
 		for key, value := range r.Mapping(root, "the secrets file") {
-			first := ""
+			first, hosts := "", []string(nil)
 			secret := r.Secret(value, "secret "+key, map[string]func(yamlfile.Node, string){
 				"first_password": func(value yamlfile.Node, what string) { first = r.Text(value, what) },
+				"hosts": func(value yamlfile.Node, what string) {
+					hosts = []string{} // given and empty, it names none
+					for _, item := range r.List(value, what) {
+						hosts = append(hosts, r.bmc(item, what))
+					}
+				},
 			})
-			secret.FirstPassword = first
+			if hosts == nil && (secret.CA == "" || secret.Insecure) {
+				r.ProblemAt(value.Line(), "secret %s has neither hosts nor a ca that is checked: any address that an "+
+					"enrollment names could get it", key)
+			}
+			secret.FirstPassword, secret.Hosts = first, hosts
 			all[key] = secret
 		}
 	})
@@ -216,6 +249,15 @@ func lineOf(problem string) string {
 type SecretsReader struct{ yamlfile.Reader }
 
 var secretKeys = []string{"username", "password", "ca", "insecure"}
+
+// bmc reads who may get a secret.
+func (r *SecretsReader) bmc(node yamlfile.Node, what string) string {
+	host := strings.ToLower(r.Text(node, "an entry of "+what))
+	if _, err := networkOf(host); err != nil && (host == "" || strings.ContainsAny(host, "/:*?[ ")) {
+		r.Problem(node, "an entry of %s must be the name of a BMC, its address, or a network such as 10.0.0.0/24", what)
+	}
+	return host
+}
 
 // Secret reads the keys of a secret, and gives every other one in more to its reader.
 func (r *SecretsReader) Secret(node yamlfile.Node, what string,

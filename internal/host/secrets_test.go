@@ -27,14 +27,14 @@ func writeSecrets(t *testing.T, text string) (r *Rules, file string) {
 
 // F13
 func TestSecretsAreReadAgainEachTime(t *testing.T) {
-	r, file := writeSecrets(t, "rack1: {username: burnish, password: \"0123\"}\nrack2:\n  username: b\n  password: p\n "+
-		" insecure: true\n  ca: |\n    -----BEGIN CERTIFICATE-----\n    AAAA\n    -----END CERTIFICATE-----\n")
+	r, file := writeSecrets(t, "rack1: {username: burnish, password: \"0123\", hosts: [bmc1]}\nrack2:\n  username: b\n"+
+		"  password: p\n  ca: |\n    -----BEGIN CERTIFICATE-----\n    AAAA\n    -----END CERTIFICATE-----\n")
 	got, err := r.Secret("rack1")
 	require.NoError(t, err)
-	require.Equal(t, Secret{Username: "burnish", Password: "0123"}, got)
+	require.Equal(t, Secret{Username: "burnish", Password: "0123", Hosts: []string{"bmc1"}}, got)
 	got, err = r.Secret("rack2")
 	require.NoError(t, err)
-	require.Equal(t, Secret{Username: "b", Password: "p", Insecure: true, CA: pem}, got)
+	require.Equal(t, Secret{Username: "b", Password: "p", CA: pem}, got)
 	names, err := r.SecretNames()
 	require.NoError(t, err)
 	require.Equal(t, []string{"rack1", "rack2"}, names)
@@ -57,7 +57,7 @@ func TestSecretsAreReadAgainEachTime(t *testing.T) {
 // F13
 func TestSecretsThatOthersMayReadAreRefused(t *testing.T) {
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o660, 0o610} {
-		r, file := writeSecrets(t, "rack1: {username: u, password: p}\n")
+		r, file := writeSecrets(t, "rack1: {username: u, password: p, hosts: [bmc1]}\n")
 		require.NoError(t, os.Chmod(file, mode))
 		_, err := r.Secret("rack1")
 		fault := requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
@@ -66,7 +66,7 @@ func TestSecretsThatOthersMayReadAreRefused(t *testing.T) {
 		_, err = r.Secret("rack1")
 		require.NoError(t, err)
 	}
-	r, file := writeSecrets(t, "rack1: {username: u, password: p}\n")
+	r, file := writeSecrets(t, "rack1: {username: u, password: p, hosts: [bmc1]}\n")
 	require.NoError(t, os.Chmod(filepath.Dir(file), 0o777))
 	_, err := r.Secret("rack1")
 	requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
@@ -109,6 +109,44 @@ func TestMistakesInSecretsHaveTheirLineAndNoValue(t *testing.T) {
 			require.NotContains(t, fault.Error(), "hunter2")
 			require.NotContains(t, fault.Error(), "712345")
 		})
+	}
+}
+
+// Which BMC gets a secret is not the enrollment's word alone: who may enroll could have it sent to himself.
+//
+// F13
+func TestASecretGoesToItsBMCsAlone(t *testing.T) {
+	const of = "a: {username: u, password: hunter2, "
+	for text, want := range map[string]map[string]bool{
+		"ca: /ca.pem}": {"anywhere.example": true, "192.0.2.1": true},
+		"hosts: [10.0.0.0/24, 10.1.0.7, 'fd00::/64', BMC1.example], insecure: true}": {
+			"10.0.0.255": true, "::ffff:10.0.0.1": true, "10.1.0.7": true, "fd00::1": true, "bmc1.example": true,
+			"BMC1.Example": true, "10.0.1.0": false, "10.1.0.70": false, "fd00:0:0:1::1": false, "bmc1.example.org": false,
+			"bmc1": false, "10.0.0.1.example": false, "10.0.0.1.": false, "": false,
+		},
+		"ca: /ca.pem, hosts: [bmc1]}": {"bmc1": true, "bmc2": false},
+		"ca: /ca.pem, hosts: []}":     {"bmc1": false},
+	} {
+		all, err := parseSecrets("secrets.yaml", []byte(of+text+"\n"))
+		require.NoError(t, err, text)
+		for host, may := range want {
+			require.Equal(t, may, all["a"].MayGoTo(host), "%s: %s", text, host)
+		}
+	}
+	for text, want := range map[string]string{
+		"}":                                "line 1: secret a has neither hosts nor a ca that is checked",
+		"insecure: true}":                  "has neither hosts nor a ca",
+		"ca: /ca.pem, insecure: true}":     "has neither hosts nor a ca",
+		"hosts: ['*']}":                    "line 1: an entry of hosts of secret a must be the name of a BMC",
+		"hosts: ['10.0.0.0/33']}":          "must be the name of a BMC",
+		"hosts: ['bmc1:443']}":             "must be the name of a BMC",
+		"hosts: ['https://bmc1/hunter2']}": "must be the name of a BMC",
+		"hosts: ['']}":                     "is empty",
+		"hosts: bmc1}":                     "must be a list",
+	} {
+		_, err := parseSecrets("secrets.yaml", []byte(of+text+"\n"))
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "hunter2")
 	}
 }
 

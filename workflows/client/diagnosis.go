@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"golang.org/x/sync/errgroup"
 
@@ -41,7 +43,9 @@ type HostDiagnosis struct {
 	// LastPoll is when a worker last polled the host's task queue; zero if none has, as far as
 	// the server remembers.
 	LastPoll time.Time `json:"last_poll,omitzero"`
-	Devices  int       `json:"devices"`
+	// Machines are those whose workers polled it lately, by name; more than one: not all are the host.
+	Machines []string `json:"machines,omitempty"`
+	Devices  int      `json:"devices"`
 	// Waiting is how many of them wait for the host's worker; Names are the first of those.
 	Waiting int      `json:"waiting"`
 	Names   []string `json:"names,omitempty"`
@@ -95,28 +99,48 @@ func (c *Client) diagnoseHosts(ctx context.Context, running []Execution) ([]Host
 	for i, h := range all {
 		found[i], names[i] = *h, h.Host
 	}
-	polls, err := c.LastPolls(ctx, names)
-	for i, at := range polls {
-		found[i].LastPoll = at
+	answers, err := c.hostPollers(ctx, names)
+	for i, pollers := range answers {
+		found[i].LastPoll, found[i].Machines = lastOf(pollers), machinesOf(pollers)
 	}
 	return found, err
 }
 
+// machinesOf reads the machines of workers from their identities (host.Identity), by name.
+func machinesOf(pollers []*taskqueuepb.PollerInfo) (machines []string) {
+	for _, poller := range pollers {
+		_, where, _ := strings.Cut(poller.GetIdentity(), "@")
+		machine, _, _ := strings.Cut(where, "/")
+		machines = append(machines, machine)
+	}
+	slices.Sort(machines)
+	return slices.Compact(machines)
+}
+
 // LastPolls are the times at which workers last polled the task queues of hosts, in their order.
 func (c *Client) LastPolls(ctx context.Context, hosts []string) ([]time.Time, error) {
-	polls := make([]time.Time, len(hosts))
+	all, err := c.hostPollers(ctx, hosts)
+	polls := make([]time.Time, len(all))
+	for i, pollers := range all {
+		polls[i] = lastOf(pollers)
+	}
+	return polls, err
+}
+
+func (c *Client) hostPollers(ctx context.Context, hosts []string) ([][]*taskqueuepb.PollerInfo, error) {
+	pollers := make([][]*taskqueuepb.PollerInfo, len(hosts))
 	var asked errgroup.Group
 	asked.SetLimit(askedAtOnce)
 	for i, host := range hosts {
 		asked.Go(func() (err error) {
-			polls[i], err = c.LastPoll(ctx, contract.HostQueue(host))
+			pollers[i], err = c.pollers(ctx, contract.HostQueue(host), false)
 			return err
 		})
 	}
 	if err := asked.Wait(); err != nil {
 		return nil, fmt.Errorf("ask who polls for the hosts: %w", err)
 	}
-	return polls, nil
+	return pollers, nil
 }
 
 // waitsForHost says that a device cannot go on without its host's worker: its clean runs, or

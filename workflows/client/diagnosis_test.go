@@ -61,7 +61,11 @@ func (s *installed) DescribeTaskQueue(_ context.Context, queue string,
 		return &workflowservice.DescribeTaskQueueResponse{}, err
 	}
 	return &workflowservice.DescribeTaskQueueResponse{
-		Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(at)}}}, nil
+		Pollers: []*taskqueuepb.PollerInfo{
+			{Identity: "burnish-worker host h1@two/7/1/b", LastAccessTime: timestamppb.New(at)},
+			{Identity: "burnish-worker host h1@one/8/1/b", LastAccessTime: timestamppb.New(at.Add(-time.Minute))},
+			{Identity: "burnish-worker host h1@two/6/1/b", LastAccessTime: timestamppb.New(at.Add(-time.Hour))},
+		}}, nil
 }
 
 func (s *installed) DescribeWorkflowExecution(_ context.Context, id,
@@ -146,7 +150,7 @@ func TestDiagnosis(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Diagnosis{
 		Hosts: []HostDiagnosis{
-			{Host: "h1", LastPoll: clock, Devices: 1},
+			{Host: "h1", LastPoll: clock, Machines: []string{"one", "two"}, Devices: 1},
 			{Host: "h2", Devices: 5, Waiting: 3, Names: []string{"d2", "d3", "d4"}},
 		},
 		Lost: []LostWorkflow{{Device: "lost", HowEnded: "terminated at 2026-03-01T12:00:00Z by ann@ops (a test)"}},

@@ -302,14 +302,18 @@ func (c *Client) named(ctx context.Context, workflowType, prefix string) ([]stri
 
 // LastPoll is when a worker last polled a task queue, zero if none has: a control worker
 // polls contract.Queue for workflows, a host's worker its queue for activities.
-func (c *Client) LastPoll(ctx context.Context, queue string) (last time.Time, err error) {
+func (c *Client) LastPoll(ctx context.Context, queue string) (time.Time, error) {
 	pollers, err := c.pollers(ctx, queue, queue == contract.Queue)
+	return lastOf(pollers), err
+}
+
+func lastOf(pollers []*taskqueuepb.PollerInfo) (last time.Time) {
 	for _, poller := range pollers {
 		if at := poller.GetLastAccessTime().AsTime(); at.After(last) {
 			last = at
 		}
 	}
-	return last, err
+	return last
 }
 
 // Polls says whether a worker of an identity has polled a task queue lately, for workflows or for

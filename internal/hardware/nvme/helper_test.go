@@ -73,7 +73,7 @@ func runAsHelper() error {
 		return err
 	}
 	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc",
-		Timeout: time.Second, CleanEnvironment: true, AmbientCaps: ambient}}
+		Timeout: time.Second, AmbientCaps: ambient}}
 	rules, err := host.LoadRootRules(filepath.Join(filepath.Dir(program), "host.yaml"))
 	if err != nil {
 		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(),

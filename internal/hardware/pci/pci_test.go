@@ -199,3 +199,15 @@ func TestMemoryThatGoesAwayIsAFault(t *testing.T) {
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeIO).Message, "went away")
 	hardwaretest.RequireFault(t, opened.ZeroAt(t.Context(), 0, opened.Size()), device.CodeIO)
 }
+
+// A worker's environment may have its keys and passwords.
+func TestAProgramInheritsNothingOfTheEnvironment(t *testing.T) {
+	t.Setenv("TEMPORAL_API_KEY", "hunter2")
+	program := filepath.Join(t.TempDir(), "devlink")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ncat /proc/$$/environ\n"), 0o700))
+	environment, installed, err := New(Host{}).ask(t.Context(), nil, program)
+	require.NoError(t, err)
+	require.True(t, installed)
+	require.Contains(t, environment, "LC_ALL=C")
+	require.NotContains(t, environment, "hunter2")
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -82,7 +81,7 @@ func (c *card) change(ctx context.Context, said func(string), name string, args 
 // start runs a program, and gives what it complained. If it fails, the fault has its words.
 func (d *Driver) start(cmd *exec.Cmd) (said string, err error) {
 	var complaint bytes.Buffer
-	cmd.Env, cmd.Dir, cmd.Stderr = append(os.Environ(), "LC_ALL=C"), "/", &complaint
+	cmd.Env, cmd.Dir, cmd.Stderr = host.ChildEnv(), "/", &complaint
 	err = d.run(cmd)
 	said = hardware.OneLine(complaint.String())
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

@@ -138,6 +138,10 @@ func (d *Driver) newTransport(base *url.URL, s host.Secret) (*http.Transport, er
 	if base.Scheme != "https" && !s.Insecure {
 		return nil, hardware.Invalid("url must begin with https://: a password is never sent unencrypted")
 	}
+	if !s.MayGoTo(base.Hostname()) {
+		return nil, hardware.Refused(device.CodeNotAllowed, "if it may have it, add it to hosts of the secret",
+			"the BMC at %s is none of those that may get this secret", base.Hostname())
+	}
 	config, err := s.TLS()
 	if err != nil {
 		return nil, hardware.Refused(device.CodeInvalidConfig, "correct the secrets file", "the secret: %v", err)

@@ -247,8 +247,12 @@ func TestOnlyABMCWithTheRightCertificateGetsThePassword(t *testing.T) {
 	before := s.bmc.Count()
 	_, err = s.driver.Open(t.Context(), s.target, s.enrolled, true)
 	require.ErrorContains(t, err, "certificate")
+	secret.CA, secret.Hosts = s.bmc.CA, []string{"bmc.example", "192.0.2.0/24"}
+	_, err = s.driver.Open(t.Context(), s.target, s.enrolled, true)
+	require.Equal(t, device.CodeNotAllowed, code(err), "%v", err)
+	require.NotContains(t, err.Error(), "hunter2")
 	require.Equal(t, before, s.bmc.Count())
-	secret.CA, secret.Insecure = "", true
+	secret.CA, secret.Insecure, secret.Hosts = "", true, []string{"127.0.0.0/8"}
 	secret.Password = s.bmc.Password
 	require.NoError(t, s.open().Close())
 	secret.Insecure = false

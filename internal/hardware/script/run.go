@@ -69,10 +69,8 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 	}
 	result, err := c.supervise(ctx, launchRequest{
 		Args: []string{p.rule.Path, verb, c.pci.Address},
-		Env: []string{
-			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
-			"BURNISH_DEVICE=" + c.target.Name, "BURNISH_ADDRESS=" + c.pci.Address, "BURNISH_SERIAL=" + identity.Serial,
-		},
+		Env: host.ChildEnv("BURNISH_DEVICE="+c.target.Name, "BURNISH_ADDRESS="+c.pci.Address,
+			"BURNISH_SERIAL="+identity.Serial),
 		Held: len(held), Credential: p.credential, Grace: c.grace, Uninterruptible: uninterruptible(verb),
 	}, held, mayGoOn)
 	switch {

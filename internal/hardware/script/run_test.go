@@ -243,7 +243,8 @@ func TestAScriptChangedAfterItsCheckDoesNotRun(t *testing.T) {
 func TestProgramInheritsNothingFromTheWorker(t *testing.T) {
 	t.Setenv("BURNISH_AMQP_URL", "amqp://user:secret@broker")
 	r := newFakeHost(t)
-	r.write(t, "erase_device", "env >env; ls /proc/$$/fd >fds; pwd >cwd; id -u >uid; readlink /proc/$$/fd/0 >stdin")
+	r.write(t, "erase_device", "env >env; cat /proc/$PPID/environ >supervisor; ls /proc/$$/fd >fds; pwd >cwd; "+
+		"id -u >uid; readlink /proc/$$/fd/0 >stdin")
 	_, err := r.runStep(t, "erase_device")
 	require.NoError(t, err)
 	got := func(name string) string {
@@ -252,6 +253,7 @@ func TestProgramInheritsNothingFromTheWorker(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	require.NotContains(t, got("env"), "secret")
+	require.Equal(t, "LC_ALL=C", strings.Trim(got("supervisor"), "\x00"))
 	for _, want := range []string{"BURNISH_DEVICE=h1_" + address, "BURNISH_ADDRESS=" + address, "BURNISH_SERIAL=S1",
 		"LC_ALL=C"} {
 		require.Contains(t, got("env"), want)

@@ -16,6 +16,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/host"
 )
 
 // readTimeout bounds a command that only reads. It is longer than the kernel's own
@@ -74,7 +75,7 @@ func (l *Local) run(
 	ctx context.Context, held []int, data io.Reader, what string, args []string,
 ) (stdout, stderr []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, args...)
-	cmd.Env, cmd.Dir = l.environment(), "/"
+	cmd.Env, cmd.Dir = host.ChildEnv(), "/"
 	// The child dies with this process and has its own process group. Never call this from
 	// a goroutine that is locked to its thread: the death signal is sent when that thread
 	// ends (measured).
@@ -122,15 +123,6 @@ func (l *Local) run(
 		f.Text = err.Error()
 	}
 	return nil, nil, f
-}
-
-// environment is the environment of nvme-cli: that of this process, or, in a helper whose
-// caller made that, a fixed one.
-func (l *Local) environment() []string {
-	if l.CleanEnvironment {
-		return []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	}
-	return append(os.Environ(), "LC_ALL=C")
 }
 
 // limitedBuffer keeps a command's output up to slightly more than the parsers accept.

@@ -26,13 +26,11 @@ func AcquirePrivilege() (ambient []uintptr, err error) {
 	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE}, nil
 }
 
-// LocalForHelper is the Local of a helper: full privilege, an environment that no caller
-// controls, and the first of these tools that exists as nvme-cli. Its error is one line; the
-// Local must not be used then.
+// LocalForHelper is the Local of a helper: full privilege, and the first of these tools that exists as
+// nvme-cli. Its error is one line; the Local must not be used then.
 func LocalForHelper(tools ...string) (*Local, error) {
 	ambient, err := AcquirePrivilege()
-	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Timeout: KernelTimeout, CleanEnvironment: true,
-		AmbientCaps: ambient}
+	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Timeout: KernelTimeout, AmbientCaps: ambient}
 	for _, tool := range tools {
 		if _, missing := os.Stat(tool); missing == nil {
 			l.Tool = tool

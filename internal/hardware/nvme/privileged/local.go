@@ -73,8 +73,6 @@ type Local struct {
 	OpenGroup func(path string) (int, error)
 	// Run runs a command of nvme-cli; nil means exec.Cmd.Run.
 	Run func(*exec.Cmd) error
-	// CleanEnvironment: nvme-cli gets nothing of this process's environment.
-	CleanEnvironment bool
 	// AmbientCaps are the capabilities that nvme-cli needs in addition to its user's.
 	AmbientCaps []uintptr
 }

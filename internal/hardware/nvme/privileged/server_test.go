@@ -24,6 +24,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 
+// A worker's environment may have its keys and passwords.
+func TestNvmeCliInheritsNothingOfTheEnvironment(t *testing.T) {
+	t.Setenv("TEMPORAL_API_KEY", "hunter2")
+	tool := filepath.Join(t.TempDir(), "nvme")
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\ncat /proc/$$/environ\n"), 0o700))
+	environment, err := (&Local{Tool: tool}).Version(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, string(environment), "LC_ALL=C")
+	require.NotContains(t, string(environment), "hunter2")
+}
+
 // helperFixture is one server and its caller's end of the socket.
 type helperFixture struct {
 	t      *testing.T
@@ -49,7 +60,7 @@ func newHelperFixture(t *testing.T) *helperFixture {
 	b.proc = filepath.Join(t.TempDir(), "proc")
 	require.NoError(t, os.Symlink("/proc", b.proc))
 	b.server = &Server{
-		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Timeout: time.Millisecond, CleanEnvironment: true},
+		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Timeout: time.Millisecond},
 		Allow: func(d pci.Device) error {
 			if d.Address != b.site.State(0).Address {
 				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
