@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -121,7 +122,7 @@ func (p *Appliances) acquire(ctx context.Context, name string) (*session, Settin
 		p.mu.Unlock()
 		return nil, Settings{}, &device.Fault{Class: device.Transient, Code: device.CodeWorkerStopping,
 			Message: "the worker is stopping"}
-	case known != nil && known.access == wanted:
+	case known != nil && reflect.DeepEqual(known.access, wanted):
 		known.users++
 		p.mu.Unlock()
 		return known, a.Settings, nil
