@@ -118,6 +118,7 @@ func TestAStolenTokenDoesWhatItsRuleAllows(t *testing.T) {
 			if r.Rule == "" {
 				continue
 			}
+			require.Equal(t, strings.HasPrefix(r.Path, "/v2/instances/"), strings.HasPrefix(r.Rule, "cyborg:instance:"), r.Path)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, requestOf(t, r, r.Method, "X-Auth-Token: member-token"))
 			refused := strings.Contains(w.Body.String(), `"code":"`+string(device.CodeForbidden)+`"`)
