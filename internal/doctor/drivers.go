@@ -74,12 +74,17 @@ func (m machine) users() {
 // secrets reads the secrets file as the driver redfish would, and names the secrets in it.
 func (m machine) secrets(rules *host.Rules) {
 	const check = "redfish"
-	names, err := rules.SecretNames()
+	secrets, err := rules.Secrets()
+	names := slices.Sorted(maps.Keys(secrets))
+	forAnybody := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !secrets[name].ForAnybody() })
 	switch {
 	case err != nil:
 		m.fault(check, "correct it; no restart is needed", err)
 	case len(names) == 0:
 		m.Warn(check, "see docs/redfish.md", "host.yaml names no secrets file with a secret, and this driver needs one")
+	case len(forAnybody) > 0:
+		m.Warn(check, "name their BMCs in hosts", "the secrets file has %s; %s have neither hosts nor a ca that is checked: "+
+			"any address that an enrollment names gets them", strings.Join(names, ", "), strings.Join(forAnybody, ", "))
 	default:
 		m.OK(check, "the secrets file has %s", strings.Join(names, ", "))
 	}

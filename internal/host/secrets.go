@@ -22,8 +22,8 @@ import (
 // error, a log, a record or an answer.
 //
 // The file that host.yaml names in secrets has one for each name. Which BMC gets it says the
-// enrollment, and so whoever may enroll a server: a secret must have the BMCs' authority, which is
-// checked, or name the BMCs in hosts. The other keys but username and password are optional:
+// enrollment, and so whoever may enroll a server, unless the secret names the BMCs in hosts, or has
+// their authority, which is checked. All keys but username and password are optional:
 //
 //	rack1:
 //	  username: burnish
@@ -116,9 +116,12 @@ func (s Secret) TLS() (*tls.Config, error) {
 	return config, nil
 }
 
-// SecretNames checks the secrets file and every CA that it names, and gives the secrets'
-// names. Without a secrets file there are none.
-func (r *Rules) SecretNames() ([]string, error) {
+// ForAnybody says that any address which an enrollment names gets the secret.
+func (s Secret) ForAnybody() bool { return s.Hosts == nil && (s.CA == "" || s.Insecure) }
+
+// Secrets checks the secrets file and every CA that it names, and gives the secrets by name.
+// Without a secrets file there are none.
+func (r *Rules) Secrets() (map[string]Secret, error) {
 	if content, err := r.Content(); err != nil || content.Secrets == "" {
 		return nil, err
 	}
@@ -126,13 +129,12 @@ func (r *Rules) SecretNames() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Sorted(maps.Keys(all))
-	for _, name := range names {
+	for name := range all {
 		if _, err := r.Secret(name); err != nil {
-			return names, err
+			return nil, err
 		}
 	}
-	return names, nil
+	return all, nil
 }
 
 func (r *Rules) secrets() (all map[string]Secret, file string, err error) {
@@ -191,10 +193,6 @@ func parseSecrets(name string, text []byte) (map[string]Secret, error) {
 					}
 				},
 			})
-			if hosts == nil && (secret.CA == "" || secret.Insecure) {
-				r.ProblemAt(value.Line(), "secret %s has neither hosts nor a ca that is checked: any address that an "+
-					"enrollment names could get it", key)
-			}
 			secret.FirstPassword, secret.Hosts = first, hosts
 			all[key] = secret
 		}

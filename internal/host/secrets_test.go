@@ -2,8 +2,10 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,16 +30,16 @@ func writeSecrets(t *testing.T, text string) (r *Rules, file string) {
 // F13
 func TestSecretsAreReadAgainEachTime(t *testing.T) {
 	r, file := writeSecrets(t, "rack1: {username: burnish, password: \"0123\", hosts: [bmc1]}\nrack2:\n  username: b\n"+
-		"  password: p\n  ca: |\n    -----BEGIN CERTIFICATE-----\n    AAAA\n    -----END CERTIFICATE-----\n")
+		"  password: p\n  insecure: true\n  ca: |\n    -----BEGIN CERTIFICATE-----\n    AAAA\n    -----END CERTIFICATE-----\n")
 	got, err := r.Secret("rack1")
 	require.NoError(t, err)
 	require.Equal(t, Secret{Username: "burnish", Password: "0123", Hosts: []string{"bmc1"}}, got)
 	got, err = r.Secret("rack2")
 	require.NoError(t, err)
-	require.Equal(t, Secret{Username: "b", Password: "p", CA: pem}, got)
-	names, err := r.SecretNames()
+	require.Equal(t, Secret{Username: "b", Password: "p", Insecure: true, CA: pem}, got)
+	all, err := r.Secrets()
 	require.NoError(t, err)
-	require.Equal(t, []string{"rack1", "rack2"}, names)
+	require.Equal(t, []string{"rack1", "rack2"}, slices.Sorted(maps.Keys(all)))
 
 	authority := filepath.Join(filepath.Dir(file), "ca.pem")
 	require.NoError(t, os.WriteFile(authority, []byte(pem), 0o644))
@@ -49,7 +51,7 @@ func TestSecretsAreReadAgainEachTime(t *testing.T) {
 	requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
 
 	require.NoError(t, os.Remove(authority))
-	_, err = r.SecretNames()
+	_, err = r.Secrets()
 	fault := requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
 	require.Contains(t, fault.Message, authority)
 }
@@ -57,7 +59,7 @@ func TestSecretsAreReadAgainEachTime(t *testing.T) {
 // F13
 func TestSecretsThatOthersMayReadAreRefused(t *testing.T) {
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o660, 0o610} {
-		r, file := writeSecrets(t, "rack1: {username: u, password: p, hosts: [bmc1]}\n")
+		r, file := writeSecrets(t, "rack1: {username: u, password: p}\n")
 		require.NoError(t, os.Chmod(file, mode))
 		_, err := r.Secret("rack1")
 		fault := requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
@@ -66,7 +68,7 @@ func TestSecretsThatOthersMayReadAreRefused(t *testing.T) {
 		_, err = r.Secret("rack1")
 		require.NoError(t, err)
 	}
-	r, file := writeSecrets(t, "rack1: {username: u, password: p, hosts: [bmc1]}\n")
+	r, file := writeSecrets(t, "rack1: {username: u, password: p}\n")
 	require.NoError(t, os.Chmod(filepath.Dir(file), 0o777))
 	_, err := r.Secret("rack1")
 	requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
@@ -79,9 +81,9 @@ func TestSecretsThatOthersMayReadAreRefused(t *testing.T) {
 	for _, r := range []*Rules{{}, DefaultRules(t.TempDir())} {
 		_, err := r.Secret("rack1")
 		requireFault(t, err, device.NeedsOperator, device.CodeSecretInvalid)
-		names, err := r.SecretNames()
+		all, err := r.Secrets()
 		require.NoError(t, err)
-		require.Empty(t, names)
+		require.Empty(t, all)
 	}
 }
 
@@ -129,14 +131,17 @@ func TestASecretGoesToItsBMCsAlone(t *testing.T) {
 	} {
 		all, err := parseSecrets("secrets.yaml", []byte(of+text+"\n"))
 		require.NoError(t, err, text)
+		require.False(t, all["a"].ForAnybody(), text)
 		for host, may := range want {
 			require.Equal(t, may, all["a"].MayGoTo(host), "%s: %s", text, host)
 		}
 	}
+	for _, text := range []string{"}", "insecure: true}", "ca: /ca.pem, insecure: true}"} {
+		all, err := parseSecrets("secrets.yaml", []byte(of+text+"\n"))
+		require.NoError(t, err, text)
+		require.True(t, all["a"].ForAnybody(), text)
+	}
 	for text, want := range map[string]string{
-		"}":                                "line 1: secret a has neither hosts nor a ca that is checked",
-		"insecure: true}":                  "has neither hosts nor a ca",
-		"ca: /ca.pem, insecure: true}":     "has neither hosts nor a ca",
 		"hosts: ['*']}":                    "line 1: an entry of hosts of secret a must be the name of a BMC",
 		"hosts: ['10.0.0.0/33']}":          "must be the name of a BMC",
 		"hosts: ['bmc1:443']}":             "must be the name of a BMC",
