@@ -29,8 +29,8 @@ func writeSecrets(t *testing.T, text string) (r *Rules, file string) {
 
 // F13
 func TestSecretsAreReadAgainEachTime(t *testing.T) {
-	r, file := writeSecrets(t, "rack1: {username: burnish, password: \"0123\", hosts: [bmc1]}\nrack2:\n  username: b\n"+
-		"  password: p\n  insecure: true\n  ca: |\n    -----BEGIN CERTIFICATE-----\n    AAAA\n    -----END CERTIFICATE-----\n")
+	r, file := writeSecrets(t, "rack1: {username: burnish, password: \"0123\", hosts: [bmc1]}\nrack2:\n  username: b\n  "+
+		"password: p\n  insecure: true\n  ca: |\n    -----BEGIN CERTIFICATE-----\n    AAAA\n    -----END CERTIFICATE-----\n")
 	got, err := r.Secret("rack1")
 	require.NoError(t, err)
 	require.Equal(t, Secret{Username: "burnish", Password: "0123", Hosts: []string{"bmc1"}}, got)

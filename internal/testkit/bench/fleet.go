@@ -30,10 +30,10 @@ const (
 // nothing.
 type fleet struct {
 	*place
-	where     string // in the names of the figures
-	names     []string
-	many, few []string // those that turn over at once
-	restarts  []string // one for each start of the control worker
+	where    string // in the names of the figures
+	names    []string
+	many     []string // those that turn over
+	restarts []string // one for each start of the control worker
 }
 
 // fleet measures one control worker with a large fleet.
