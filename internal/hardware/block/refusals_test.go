@@ -22,9 +22,9 @@ type refusal struct {
 	of string
 	// change makes the change and returns the files whose bytes must not change; nil is the target's own.
 	change func(t *testing.T, f *fixture) []string
-	// code is the fault of Open, of Discover with the enrolled identity (known), of a first Discover,
-	// and of Check on an open handle, except where another is given: none is no fault, or, for the
-	// first, not asked.
+	// code is the fault of Open, of Discover while the target is offered, of any other with the enrolled identity
+	// (known), of a first Discover, and of Check on an open handle, except where another is given: none is no fault, or,
+	// for the first, not asked.
 	code, known, first, check device.Code
 	// message is part of Check's fault.
 	message string
@@ -38,7 +38,7 @@ type refusal struct {
 	zero bool
 	// claimed: it cannot happen to an open device.
 	claimed bool
-	// onlyWritable: opening for reading is still allowed.
+	// onlyWritable: opening for reading, and a look at what is offered, is still allowed.
 	onlyWritable bool
 	// swap: the kernel itself may write to the first swapArea bytes.
 	swap bool
@@ -233,7 +233,7 @@ var refusals = []refusal{
 			attach(t, f.loop, "--read-only")
 			return nil
 		}},
-	{name: "held open for writing", of: "loop", code: busy, known: none, message: "held open for writing by process",
+	{name: "held open for writing", of: "loop disk", code: busy, known: none, message: "held open for writing by process",
 		change: func(t *testing.T, f *fixture) []string {
 			holdOpen(t, f.loop, os.O_RDWR)
 			return nil
@@ -255,7 +255,7 @@ var refusals = []refusal{
 			holdOpen(t, f.path, os.O_RDONLY)
 			return nil
 		}},
-	{name: "mapped for writing", of: "loop", code: busy, known: none, message: "mapped for writing by process",
+	{name: "mapped for writing", of: "loop disk", code: busy, known: none, message: "mapped for writing by process",
 		change: func(t *testing.T, f *fixture) []string {
 			holdMapped(t, f.loop)
 			return nil
@@ -300,6 +300,12 @@ func (r refusal) run(t *testing.T, kind string) {
 
 		_, err := f.driver.Discover(t.Context(), f.target, f.identity)
 		requireCode(t, err, r.known)
+		offered, busyFor := f.target, r.code
+		if offered.Offered = true; r.onlyWritable {
+			busyFor = none
+		}
+		_, err = f.driver.Discover(t.Context(), offered, f.identity)
+		requireCode(t, err, busyFor)
 		if r.first != none {
 			_, err = f.driver.Discover(t.Context(), f.target, device.Identity{})
 			requireCode(t, err, r.first)

@@ -354,13 +354,15 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 	}
 }
 
-// A drive that is mounted or held gets no command, and cannot be mounted during a clean.
+// A drive that is mounted or held gets no command, and cannot be mounted during a clean. While it is offered, each
+// discovery finds that.
 //
-// F12
+// F12, F39, F40
 func TestDriveInUseIsNotTouched(t *testing.T) {
 	r := used(t, device.CryptoErase)
 	r.showThisProcess()
-	node := r.site.Dev + "/nvme0n1"
+	node, offered := r.site.Dev+"/nvme0n1", r.target
+	offered.Offered = true
 	for name, flags := range map[string]int{"claimed": os.O_RDONLY | os.O_EXCL, "written": os.O_RDWR} {
 		t.Run(name, func(t *testing.T) {
 			held, err := os.OpenFile(node, flags, 0)
@@ -369,7 +371,13 @@ func TestDriveInUseIsNotTouched(t *testing.T) {
 				f := r.requireRefused(device.CodeTargetBusy, step)
 				require.Regexp(t, `process \d+ \(\S+\)`, f.Message, "the holder has a name")
 			}
+			_, err = r.driver.Discover(t.Context(), r.target, r.enrolled)
+			require.NoError(t, err, "a step or its tenant may have it")
+			_, err = r.driver.Discover(t.Context(), offered, r.enrolled)
+			require.Regexp(t, `process \d+ \(\S+\)`, fault(t, device.CodeTargetBusy, err).Message)
 			require.NoError(t, held.Close())
+			_, err = r.driver.Discover(t.Context(), offered, r.enrolled)
+			require.NoError(t, err)
 			require.Empty(t, r.sent())
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/nvme/nvmecli"
 	"burnish/internal/hardware/nvme/privileged"
 )
@@ -202,12 +203,26 @@ func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target
 	if err := c.refuseHidden(t, names, disks); err != nil {
 		return err
 	}
+	return c.claimEach(ctx, disks, func(disk *block.Disk) error { return disk.RefuseSignatures(t) })
+}
+
+// checkFree proves that no process has claimed one of the drive's disks or writes to it, or sends the drive commands.
+func (c *controller) checkFree(ctx context.Context) error {
+	disks, err := c.Disks()
+	if err != nil {
+		return err
+	}
+	return c.claimEach(ctx, disks, func(*block.Disk) error { return nil })
+}
+
+// claimEach claims one disk after the other, which proves that nothing uses it (F12, F40), and looks at it.
+func (c *controller) claimEach(ctx context.Context, disks []privileged.Disk, look func(*block.Disk) error) error {
 	for _, s := range disks {
 		disk, err := c.host.Kernel.Claim(ctx, s.Node, false)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(disk.RefuseSignatures(t), disk.Close()); err != nil {
+		if err := errors.Join(look(disk), disk.Close()); err != nil {
 			return err
 		}
 	}

@@ -180,10 +180,14 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if err := c.checkExclusive(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if first {
-		if err := c.checkFirstEnrollment(ctx, t, names); err != nil {
-			return hardware.Discovery{}, err
-		}
+	switch {
+	case first:
+		err = c.checkFirstEnrollment(ctx, t, names)
+	case t.Offered:
+		err = c.checkFree(ctx)
+	}
+	if err != nil {
+		return hardware.Discovery{}, err
 	}
 	policy, err := d.entryOf(c.pci)
 	if err != nil {
