@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -102,7 +101,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
 		Priorities: d.Priorities,
 		Power:      d.Power,
-		Written:    written, ObservedAt: time.Now().UTC(), Record: &record,
+		Written:    written, ObservedAt: activity.GetInfo(ctx).StartedTime.UTC(), Record: &record,
 	}, nil
 }
 

@@ -29,9 +29,9 @@ var errNotAMoment = errors.New("the step takes longer than a moment")
 // Nil: it was not begun, or did not end: after a moment, a transient fault, a stop. The
 // workflow schedules it, and it begins again. What it finds for good is
 // returned: no failed verification is repeated until it passes.
-func (a *attempt) follow(ctx context.Context, began time.Time, result contract.StepResult) *contract.NextResult {
+func (a *attempt) follow(ctx context.Context, result contract.StepResult) *contract.NextResult {
 	// A revision that the step gave the device is not yet in the input's identity.
-	if !a.mayFollow(result.RunTime) || result.Firmware != "" || time.Since(began) >= followsFor || stopping(ctx) {
+	if !a.mayFollow(result.RunTime) || result.Firmware != "" || time.Since(a.began) >= followsFor || stopping(ctx) {
 		return nil
 	}
 	i := slices.IndexFunc(a.Steps, func(s steps.Step) bool { return s.Name == a.in.Next.Step })
@@ -39,11 +39,12 @@ func (a *attempt) follow(ctx context.Context, began time.Time, result contract.S
 		return nil
 	}
 	next := &attempt{
-		Hardware: a.Hardware, step: a.Steps[i], in: a.in.Following(result.RunTime), info: a.info, follows: true,
-		before: a.lease,
+		Hardware: a.Hardware, step: a.Steps[i], in: a.in.Following(result.RunTime), info: a.info, began: a.began,
+		follows: true, before: a.lease,
 	}
 	got, err := next.do(ctx)
 	if err == nil {
+		a.seen = next.seen
 		return &contract.NextResult{Result: &got}
 	}
 	refusal, final := contract.RefusalOf(err)

@@ -427,3 +427,59 @@ func TestAStepIsAtWorkUntilItsEventsAreOver(t *testing.T) {
 		require.False(t, s.hardware.AtWork("d1", true))
 	})
 }
+
+// A worker that freezes before it answers makes nothing newer: a discovery is as old as its beginning, a step as the
+// last moment at which it had the device, by the server's clock.
+//
+// F39
+func TestAnAnswerSaysWhenTheDeviceWasSeen(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "a discovery", func(t *testing.T) {
+		s := newTestHost(t)
+		began := time.Now()
+		s.disks.found = func(hardware.Target, device.Identity) error {
+			time.Sleep(20 * time.Second) //nolint:forbidigo // the time of the bubble
+			return nil
+		}
+		facts, err := s.discover(t, s.firstDiscovery("d1"))
+		require.NoError(t, err)
+		require.Zero(t, facts.ObservedAt.Sub(began))
+	})
+	for name, c := range map[string]struct {
+		in      func(*testHost) contract.StepInput
+		before  func(*testHost) // what an earlier attempt has done
+		freezes time.Duration
+	}{
+		"a step": {func(s *testHost) contract.StepInput { return s.input("verify") },
+			func(s *testHost) { s.disk.durableBefore(diskSize) }, 20 * time.Second},
+		"a step that follows, which takes a moment": {(*testHost).zeroThenVerify, func(*testHost) {}, 100 * time.Millisecond},
+		"a step that was done before": {func(s *testHost) contract.StepInput { return s.input("zero") },
+			func(s *testHost) {
+				_, err := s.run(first(s.t), s.input("zero"))
+				require.NoError(s.t, err)
+			}, 20 * time.Second},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newTestHost(t)
+			c.before(s)
+			began, read := time.Now(), time.Time{}
+			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
+				switch {
+				case call == "read":
+					time.Sleep(time.Millisecond) //nolint:forbidigo // the time of the bubble
+					read = time.Now()
+				case call == "close" && (!read.IsZero() || c.in(s).Next == nil):
+					time.Sleep(c.freezes) //nolint:forbidigo // the time of the bubble
+				}
+				return nil
+			})
+			answer, err := s.run(first(t), c.in(s))
+			require.NoError(t, err)
+			require.Equal(t, c.in(s).Next != nil, answer.Next != nil)
+			if read.IsZero() { // it was done before
+				read = began
+			}
+			require.Zero(t, answer.SeenAt.Sub(read))
+		})
+	}
+}

@@ -71,12 +71,12 @@ func (h *Hardware) AtWork(name string, requested bool) bool {
 // After a step that took a moment it begins the input's next step too: see follow.
 func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepAnswer, error) {
 	return func(ctx context.Context, in contract.StepInput) (contract.StepAnswer, error) {
-		began := time.Now()
-		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
+		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx), began: time.Now()}
 		result, err := a.do(ctx)
 		answer := contract.StepAnswer{StepResult: result}
 		if err == nil {
-			answer.Next = a.follow(ctx, began, result)
+			answer.Next = a.follow(ctx, result)
+			answer.SeenAt = a.info.StartedTime.Add(a.seen).UTC()
 		}
 		return answer, err
 	}
@@ -101,6 +101,10 @@ type attempt struct {
 	info       activity.Info
 	heartbeats *heartbeater
 	entry      host.Entry
+	// began is when the activity did, here; the server's clock has info.StartedTime for it. seen is how long after it
+	// the last step still had the device.
+	began time.Time
+	seen  time.Duration
 	// since is when the running time of this attempt started (F8); used is that of
 	// earlier attempts.
 	since time.Time

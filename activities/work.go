@@ -182,6 +182,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 			outcome.Note = strings.TrimPrefix(outcome.Note+"; "+says, "; ")
 		}
 	}
+	a.seen = time.Since(a.began)
 	switch {
 	case err != nil:
 	case a.step.Writes:

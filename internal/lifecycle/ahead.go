@@ -128,7 +128,8 @@ func (d *State) supposed(j *Job, c Call) any {
 	}
 	if c.How.Way == ToStep {
 		in := c.In.(contract.StepInput)
-		return &contract.StepAnswer{StepResult: contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq}}
+		return &contract.StepAnswer{StepResult: contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq},
+			SeenAt: d.now}
 	}
 	return nil
 }

@@ -230,6 +230,7 @@ func (d *State) checkHardware(j *Job, back Phase) {
 		d.back(j, Outcome{})
 		return
 	}
+	j.Since = d.now
 	d.share(j, phBindLook, back)
 }
 
@@ -250,11 +251,18 @@ func (d *State) bindSettled(j *Job) bool {
 
 func (d *State) bindSettledThen(j *Job, _ Outcome) {
 	in := j.In.(contract.BindInput)
-	if !d.burnInProgress(in) && !d.claimedFor(in.Instance) {
+	switch {
+	case d.burnInProgress(in):
+		d.back(j, Outcome{})
+	case !d.claimedFor(in.Instance):
 		d.back(j, Outcome{Err: d.takenMeanwhile()})
-		return
+	case !d.mustLook():
+		d.back(j, Outcome{})
+	case d.now.Before(j.Since.Add(bindLookDeadline)): // its answer came late: who used the device since was not seen
+		d.enter(j, phBindLook)
+	default:
+		d.back(j, Outcome{Fault: d.unseenFault()})
 	}
-	d.back(j, Outcome{})
 }
 
 // bindAsks says that a bind asks the host before it burns.

@@ -20,7 +20,7 @@ const (
 	hostNotice = 20 * time.Second
 	// recentLook is how old the host's last look at a device may be when it is bound.
 	recentLook = 5 * time.Second
-	// bindLookDeadline bounds a look before a bind: the claim outlasts it, after a question to an appliance too.
+	// bindLookDeadline bounds the looks before a bind: the claim outlasts it, after a question to an appliance too.
 	bindLookDeadline = hostResponse + 5*time.Second
 	// maxLookAge is how old the host's last look at a device may be when its reservation is lowered. A clean ends with
 	// one.
@@ -48,17 +48,24 @@ func (d *State) discovered(j *Job, o Outcome) *device.Fault {
 	if o.Fault != nil {
 		return o.Fault
 	}
-	d.saw(j.Began)
-	d.keep(*o.Found.(*contract.DiscoveryResult))
+	found := *o.Found.(*contract.DiscoveryResult)
+	j.SeenAt = d.saw(j, j.Began, found.ObservedAt)
+	d.keep(found)
 	return nil
 }
 
-// saw records that the host saw the enrolled device at that time. It does not count if the hardware may have changed
-// since.
-func (d *State) saw(at time.Time) {
-	if !d.Intent.HardwareChanged {
+// saw records when the host saw the enrolled device, which may be long before its answer: at the time that it says, if
+// that is between the question and now, or else when it was asked. It does not count if the hardware may have changed
+// since: that is looked at for itself.
+func (d *State) saw(j *Job, asked, says time.Time) time.Time {
+	at := asked
+	if says.After(asked) && !says.After(d.now) {
+		at = says.UTC()
+	}
+	if !d.Intent.HardwareChanged && (j.ID == jobLook || d.job(jobLook) == nil) {
 		d.SeenAt = at
 	}
+	return at
 }
 
 // seenLately says that the host has just seen the device, and reported no change of the hardware since: it need not
@@ -181,7 +188,7 @@ func (d *State) lookEnds(j *Job, f *device.Fault) {
 func (d *State) bindLook(j *Job) {
 	j.Host = d.Host
 	how := whileClientWaits()
-	how.Within = bindLookDeadline
+	how.Within = j.Since.Add(bindLookDeadline).Sub(d.now)
 	d.discover(j, how)
 }
 
@@ -190,16 +197,21 @@ func (d *State) bindLook(j *Job) {
 func (d *State) bindLooked(j *Job, o Outcome) *device.Fault {
 	f := d.discovered(j, o)
 	if f != nil && (device.HostResultOf(f) == device.HostUnreachable || f.Code == device.CodeTimeout) {
-		host := d.Enrollment.Host
-		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-			Message: "no worker of host " + host + " looked at the device in time: it is not bound unseen",
-			Remedy:  "take another device, or see that burnish-worker runs on " + host + ", and bind again"}
+		f = d.unseenFault()
 	}
 	found, f := d.looked(device.AskBindLook, j.Host, f)
 	if f == nil && !found.Needs(device.Proceed) {
 		f = d.changedMeanwhile()
 	}
 	return f
+}
+
+// unseenFault is the fault of a device that is not bound because its host did not look at it in time.
+func (d *State) unseenFault() *device.Fault {
+	host := d.Enrollment.Host
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+		Message: "no worker of host " + host + " looked at the device in time: it is not bound unseen",
+		Remedy:  "take another device, or see that burnish-worker runs on " + host + ", and bind again"}
 }
 
 // looked concludes from a discovery before the device is offered or bound. f is its fault, before what was known until

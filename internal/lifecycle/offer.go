@@ -61,7 +61,7 @@ func (d *State) returnBegins(j *Job) {
 		d.workEnds(j)
 		return
 	}
-	j.SeenAt = d.UpdatedAt // the end of the clean
+	j.SeenAt = d.SeenAt // at the end of the clean
 	// A device that waits for its host is reserved: the inventory is not asked until the host answers.
 	if d.Device.Unseen && d.waits(contract.WaitHost) {
 		d.lookBeforeOffer(j, phReturnLooked)
@@ -71,7 +71,6 @@ func (d *State) returnBegins(j *Job) {
 }
 
 func (d *State) returnLooked(j *Job, o Outcome) {
-	j.SeenAt = d.now
 	if o.Fault != nil {
 		if o.Again {
 			d.retry = o.Fault
@@ -152,7 +151,6 @@ func (d *State) lowerAgain(j *Job, _ Outcome) {
 }
 
 func (d *State) lowerLooked(j *Job, o Outcome) {
-	j.SeenAt = d.now
 	if o.Fault != nil {
 		if o.Again {
 			d.retry = o.Fault
@@ -324,7 +322,6 @@ func (d *State) endMaintenanceEnds(j *Job, err error) {
 }
 
 func (d *State) endMaintenanceLooked(j *Job, o Outcome) {
-	j.SeenAt = d.now
 	if o.Fault != nil {
 		d.endMaintenanceEnds(j, o.Fault)
 		return

@@ -165,6 +165,92 @@ func TestASilentHostRefusesABind(t *testing.T) {
 	}
 }
 
+// freezes: the host does what it is asked once, and its answer comes later.
+func (s *scene) freezes(activity string, by time.Duration, meanwhile func()) {
+	s.ends[activity] = func(o Outcome) Outcome {
+		delete(s.ends, activity)
+		meanwhile()
+		s.made, s.now = nil, s.now.Add(by)
+		return o
+	}
+}
+
+// What happens between a look and its answer, or between the last step of a clean and its answer, was not seen: a look
+// is as old as it was made. It is made again before the device is bound, or its reservation is lowered.
+//
+// F27, F39
+func TestALookIsAsOldAsItWasMade(t *testing.T) {
+	for way, get := range gets {
+		for name, c := range map[string]struct {
+			by    time.Duration
+			swaps bool
+			code  device.Code // "": it is bound
+		}{
+			"it is made again":             {20 * time.Second, false, ""},
+			"the device is used meanwhile": {20 * time.Second, true, device.CodeIdentityChanged},
+			"for longer than a bind waits": {bindLookDeadline, false, device.CodeHostUnreachable},
+		} {
+			t.Run(way+"/"+name, func(t *testing.T) {
+				s := offered(t)
+				v, in := get(s)
+				s.freezes(contract.ActivityDiscover, c.by, func() {
+					if c.swaps {
+						s.swapped()
+					}
+				})
+				if c.code == "" {
+					s.ok(v, in)
+					require.Equal(t, 1, s.looks())
+					return
+				}
+				s.refusal(c.code, v, in)
+				require.NotContains(t, s.made, contract.ActivityReserveForBind)
+				require.Equal(t, c.swaps, s.d.Device.Dirty)
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		takes, by     time.Duration // the last step, and then its answer
+		lowers, binds int           // how often the host looks before it is offered, and before it is bound
+	}{
+		"the last step": {0, time.Second, 0, 0}, "one that takes long": {time.Hour, time.Second, 0, 0},
+		"its answer is late": {0, 20 * time.Second, 0, 1}, "its answer is very late": {0, maxLookAge + time.Second, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := bound(t, false)
+			s.freezes("verify", c.by, func() {})
+			s.before = func() {
+				if due := s.d.Due(); len(due) == 1 && due[0].Activity == "verify" {
+					s.now, s.before = s.now.Add(c.takes), nil
+				}
+			}
+			s.turnsOver("i1")
+			require.Equal(t, c.lowers, s.looks())
+			s.made = nil
+			s.ok(contract.VerbBind, bindI2)
+			require.Equal(t, c.binds, s.looks())
+		})
+	}
+}
+
+// A bind waits for the look that an event asked for. Where the host does not answer that, it is not bound unseen.
+//
+// F39
+func TestALookAfterAnEventThatFailedIsMadeAgain(t *testing.T) {
+	s := offered(t)
+	bind, err := s.send(contract.VerbBind, bindI1)
+	require.NoError(t, err)
+	s.until(contract.ActivityDiscover)
+	s.decide(changed)
+	s.next() // the look of the bind
+	s.fails(contract.ActivityDiscover, device.Permanent, device.CodeHostUnreachable)
+	s.made = nil
+	s.rest()
+	r, _ := contract.RefusalOf(bind.Err)
+	require.Equal(t, device.CodeHostUnreachable, r.Fault.Code)
+	require.NotContains(t, s.made, contract.ActivityReserveForBind)
+}
+
 // The host looks at an offered device as soon as it reports a change, also while the inventory does not answer; a
 // device that is being cleaned is looked at when it is offered. A tenant's device, and one that an operator has, is
 // left alone.

@@ -185,6 +185,7 @@ func (d *State) stepEnded(j *Job, o Outcome) {
 			return
 		}
 	}
+	d.saw(j, run.StepAt, answer.SeenAt)
 	d.cleanGoesOn(j)
 }
 
@@ -257,7 +258,6 @@ func (d *State) stepOver(j *Job, seq int64, result contract.StepResult, o Outcom
 		d.cleanEnds(j)
 		return true
 	}
-	d.saw(d.now.UTC())
 	if result.Firmware != "" {
 		d.Host.Identity.Firmware = result.Firmware
 	}

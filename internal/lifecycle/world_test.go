@@ -283,7 +283,7 @@ func (s *scene) stepped(in contract.StepInput) Outcome {
 	case "firmware_reflash":
 		result.Firmware = s.host.Identity.Firmware
 	}
-	return Outcome{Found: &contract.StepAnswer{StepResult: result}}
+	return Outcome{Found: &contract.StepAnswer{StepResult: result, SeenAt: s.now.UTC()}}
 }
 
 // stepsRun are the steps that reached the host.

@@ -185,8 +185,9 @@ type DiscoveryResult struct {
 	Excluded *device.Fault `json:"excluded,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	// Steps are the steps that the host's worker has, with their versions.
-	Steps      map[string]int `json:"steps,omitempty"`
-	ObservedAt time.Time      `json:"observed_at,omitzero"`
+	Steps map[string]int `json:"steps,omitempty"`
+	// ObservedAt is when the activity began, by the server's clock: the host looked after that.
+	ObservedAt time.Time `json:"observed_at,omitzero"`
 	// Written: others have written to the device since Burnish did (F39). The state does not keep it.
 	Written bool `json:"written,omitempty"`
 	// Record is the host's record of the device, for counters that must never decrease.
@@ -421,6 +422,9 @@ type StepResult struct {
 type StepAnswer struct {
 	StepResult
 	Next *NextResult `json:"next,omitempty"`
+	// SeenAt is when the last step that it did still had the device, by the server's clock: earlier by what the start of
+	// the activity took, and not later.
+	SeenAt time.Time `json:"seen_at,omitzero"`
 }
 
 // DiscoverInput is the input of a discovery. Known is the identity that was enrolled; zero

@@ -141,7 +141,7 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 
 // follow begins the next step in the same activity, as a host does.
 func (h *fakeHost) follow(ctx workflow.Context, j *job, in contract.StepInput, done contract.StepResult) (any, error) {
-	result := contract.StepAnswer{StepResult: done}
+	result := contract.StepAnswer{StepResult: done, SeenAt: workflow.Now(ctx).UTC()}
 	if in.Next == nil || h.follows == nil || result.Firmware != "" || j.canceled() {
 		return result, nil
 	}

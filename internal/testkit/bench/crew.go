@@ -195,7 +195,7 @@ func noStep(_ context.Context, in contract.StepInput) (contract.StepResult, erro
 // noZero begins the next step too, as a host does after a step that takes no time.
 func noZero(ctx context.Context, in contract.StepInput) (contract.StepAnswer, error) {
 	did, err := noStep(ctx, in)
-	answer := contract.StepAnswer{StepResult: did}
+	answer := contract.StepAnswer{StepResult: did, SeenAt: activity.GetInfo(ctx).StartedTime}
 	if err != nil || in.Next == nil {
 		return answer, err
 	}

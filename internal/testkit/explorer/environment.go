@@ -273,7 +273,8 @@ func (t turn) runStep(answers bool) bool {
 		t.w.stepDone = false
 		o := lifecycle.Outcome{Fault: f}
 		if f == nil {
-			o.Found = &contract.StepAnswer{StepResult: contract.StepResult{Step: of.step, Clean: of.clean, Seq: int64(of.seq)}}
+			o.Found = &contract.StepAnswer{SeenAt: t.w.now,
+				StepResult: contract.StepResult{Step: of.step, Clean: of.clean, Seq: int64(of.seq)}}
 		} else if f.Code == device.CodeSuperseded {
 			r := h.record
 			o.Known = &contract.HostNumbers{Seq: int64(r.seq), Clean: int(r.cleans), Binding: int(r.bindings)}
