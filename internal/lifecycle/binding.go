@@ -634,12 +634,18 @@ func (d *State) checkRebuild(in contract.UnbindInput) error {
 
 // rebuild keeps the device bound to its instance, once the inventory's record confirms that it has it (F36). It is
 // neither cleaned nor burned again (S0.18, S3.26).
-func (d *State) rebuild(j *Job, _ contract.UnbindInput) { d.confirm(j, phRebuildConfirmed) }
+func (d *State) rebuild(j *Job, _ contract.UnbindInput) { d.rebuildAgain(j) }
+
+func (d *State) rebuildAgain(j *Job) { d.confirm(j, phRebuildConfirmed) }
 
 func (d *State) rebuildConfirmed(j *Job, o Outcome) {
 	err := o.err()
 	if err == nil {
 		err = d.apply(device.Event{Kind: device.Rebuild, Instance: j.In.(contract.UnbindInput).Instance})
+	}
+	if err == nil && j.Repeated {
+		d.unchanged(j)
+		return
 	}
 	d.finished(j, err)
 }

@@ -321,9 +321,10 @@ func (s *scene) allocated(consumer string) *scene {
 }
 
 // An instance that only the inventory's record names is no less a tenant, whatever state the workflow has: the device
-// is not taken from it in silence, and neither is its record destroyed by other hardware or another slot.
+// is not taken from it in silence, and neither is its record destroyed by other hardware or another slot. An operator
+// is not told that it is his already.
 //
-// F31
+// F31, F36
 func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {
 	for _, verb := range []contract.Verb{contract.VerbManage, contract.VerbRetire} {
 		for _, recorded := range []string{"i1", device.TenantUUID("i1")} { // Placement records a name by a UUID made of it
@@ -343,6 +344,31 @@ func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {
 				s.ok(verb, in("i1"))
 				require.NotEqual(t, device.Error, s.d.Device.State)
 				require.Equal(t, recorded, *s.inv.Tenant, "the record is kept")
+			})
+			t.Run("already "+verb.Name+" "+recorded, func(t *testing.T) {
+				s := manageable(t, false)
+				in := func(instance string) contract.Input {
+					if verb.Name == contract.VerbManage.Name {
+						return contract.TenantInput{Instance: instance}
+					}
+					return gaveUp(instance)
+				}
+				if verb.Name == contract.VerbRetire.Name {
+					s.ok(verb, in(""))
+					s.rest()
+				}
+				writes := s.inv.Generation
+				require.True(t, s.ok(verb, in("")).Already)
+				s.inv.Tenant = &recorded
+				require.Contains(t, s.refusal(device.CodeInUse, verb, in("")).Remedy, verb.Name+" d1 --instance "+recorded)
+				require.Error(t, s.repeated(fmt.Sprintf("%s-%d", verb.Name, s.asked-1), verb, in("")))
+				require.True(t, s.ok(verb, in("i1")).Already)
+				require.Equal(t, writes, s.inv.Generation)
+				s.fails(contract.ActivityReadReservation, device.Transient, device.CodeInventoryUnavailable)
+				s.refusal(device.CodeInventoryUnavailable, verb, in("i1"))
+				if verb.Name == contract.VerbRetire.Name {
+					require.True(t, s.ok(verb, lost("")).Already, "it waits for no inventory")
+				}
 			})
 		}
 	}

@@ -164,6 +164,7 @@ const (
 	phEndMaintenance        Phase = "maintenance ends: its provider is reserved and read"
 	phEndMaintenanceLowered Phase = "maintenance ends: its reservation was lowered"
 
+	phAlreadyNamed      Phase = "manage or retire: it is so already, and the record was read"
 	phProvideLooked     Phase = "provide: its host has looked"
 	phProvided          Phase = "provide"
 	phRetired           Phase = "retire"
@@ -327,6 +328,7 @@ func init() {
 			then: (*State).endMaintenanceReserved},
 		{phase: phEndMaintenanceLowered, provider: asItIs, then: (*State).endMaintenanceLowered},
 
+		{phase: phAlreadyNamed, provider: asItIs, then: named((*State).stillHeld)},
 		{phase: phProvideLooked, provider: asItIs, then: (*State).providing},
 		{phase: phProvided, then: (*State).provided},
 		{phase: phRetired, then: (*State).retired},
@@ -374,16 +376,18 @@ func init() {
 		on(contract.VerbUnclaim, (*State).checkUnclaim, (*State).unclaim),
 		on(contract.VerbBind, (*State).checkClaim, (*State).bind, repeated((*State).grantAgain)),
 		on(contract.VerbUnbind, (*State).checkUnbind, (*State).unbind),
-		on(contract.VerbRebuild, (*State).checkRebuild, (*State).rebuild),
+		on(contract.VerbRebuild, (*State).checkRebuild, (*State).rebuild, repeated((*State).rebuildAgain)),
 
-		on(contract.VerbProvide, (*State).checkProvide, (*State).provideAsked, unless((*State).onItsWay)),
+		on(contract.VerbProvide, (*State).checkProvide, (*State).provideAsked, unless((*State).onItsWay, (*State).unchanged)),
 		on(contract.VerbClean, (*State).checkClean, (*State).cleanAsked, arriving((*State).checkPlan)),
 		on(contract.VerbAbort, (*State).checkAbort, (*State).abortAsked),
 		on(contract.VerbReleaseHold, (*State).checkReleaseHold, (*State).releaseHoldAsked),
-		on(contract.VerbManage, (*State).checkManage, (*State).manage, unless((*State).isManageable)),
+		on(contract.VerbManage, (*State).checkManage, (*State).manage, unless((*State).isManageable, (*State).alreadyHeld),
+			repeated((*State).heldAgain)),
 		on(contract.VerbMaintain, (*State).checkMaintain, (*State).maintain),
 		on(contract.VerbLabel, (*State).checkLabel, (*State).label),
-		on(contract.VerbRetire, (*State).checkRetire, (*State).retire, unless((*State).isRetired)),
+		on(contract.VerbRetire, (*State).checkRetire, (*State).retire, unless((*State).isRetired, (*State).alreadyHeld),
+			repeated((*State).heldAgain)),
 		on(contract.VerbForget, (*State).checkForget, (*State).forget),
 		on(contract.VerbReplace, (*State).checkReplace, (*State).replace),
 		on(contract.VerbMove, (*State).checkMove, (*State).move, arriving((*State).checkNewName)),

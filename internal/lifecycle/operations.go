@@ -492,6 +492,33 @@ func named(then func(*State, *Job)) func(*State, *Job, Outcome) {
 	}
 }
 
+// alreadyHeld answers a request for what the device is already. Its operator works at the hardware because of that, and
+// the inventory may record an instance that this memory does not know of (F36). A lost device waits for no inventory.
+func (d *State) alreadyHeld(j *Job) {
+	if in, is := j.In.(contract.RetireInput); is && in.Lost {
+		d.unchanged(j)
+		return
+	}
+	d.nameRecorded(j, phAlreadyNamed)
+}
+
+func (d *State) stillHeld(j *Job) {
+	if v := verbOf(j.Verb.Update()); !j.Repeated && !v.already(d) { // it has changed since
+		v.do(d, j)
+		return
+	}
+	d.unchanged(j)
+}
+
+// heldAgain is alreadyHeld for a request that was carried out before, if the device is still so.
+func (d *State) heldAgain(j *Job) {
+	if !verbOf(j.Verb.Update()).already(d) {
+		d.unchanged(j)
+		return
+	}
+	d.alreadyHeld(j)
+}
+
 // withdraw begins the sequence of an event that gives the device to its operator. The inventory may record an instance
 // that the workflow does not know of: such a device is refused unless the request names the instance. What leaves the
 // offer is read where it is reserved.

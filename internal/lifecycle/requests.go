@@ -18,9 +18,10 @@ type verb struct {
 	do              func(*State, *Job)
 	// again answers a request that was carried out before, under its ID; nil says that nothing had to change.
 	again func(*State, *Job)
-	// already says that there is nothing to change; nil: there always is.
-	already func(*State) bool
-	read    func(json.RawMessage) (contract.Input, error)
+	// already says that there is nothing to change; nil: there always is. unchanged answers that.
+	already   func(*State) bool
+	unchanged func(*State, *Job)
+	read      func(json.RawMessage) (contract.Input, error)
 }
 
 // on makes the entry of a verb with its type of input.
@@ -47,7 +48,9 @@ func arriving[In contract.Input](refuse func(*State, In) error) func(*verb) {
 	return func(v *verb) { v.arriving = func(d *State, in contract.Input) error { return refuse(d, in.(In)) } }
 }
 
-func unless(already func(*State) bool) func(*verb) { return func(v *verb) { v.already = already } }
+func unless(already func(*State) bool, unchanged func(*State, *Job)) func(*verb) {
+	return func(v *verb) { v.already, v.unchanged = already, unchanged }
+}
 
 // verbOf finds the entry of a verb by its update.
 func verbOf(update string) *verb {
@@ -119,7 +122,7 @@ func (d *State) carryOut(j *Job, refused error) {
 	d.accept(j.Act)
 	d.acting = j.Act
 	if v.already != nil && v.already(d) {
-		d.unchanged(j)
+		v.unchanged(d, j)
 		return
 	}
 	v.do(d, j)
@@ -131,7 +134,7 @@ func (d *State) done(j *Job, result contract.Result, err error) {
 	d.letGo(j)
 	j.Ended, j.Call, j.Until = true, nil, never
 	if j.Repeated {
-		j.Result, j.Err = result, err
+		j.Result, j.Err = result, d.refusal(j.Verb, j.In, err)
 		return
 	}
 	if err != nil {

@@ -189,6 +189,7 @@ func TestARepeatedRequestChangesNothing(t *testing.T) {
 		"bind":    {leads["available"], contract.VerbBind, func(*scene) contract.Input { return bindI1 }, device.CodeBindingEnded},
 		"bind without a request": {leads["available"], contract.VerbBind,
 			func(*scene) contract.Input { return contract.BindInput{Instance: "i1"} }, device.CodeBindingEnded},
+		"rebuild":  {leads["allocated"], contract.VerbRebuild, func(*scene) contract.Input { return ofI1 }, device.CodeRefused},
 		"unbind":   {leads["allocated"], contract.VerbUnbind, func(*scene) contract.Input { return ofI1 }, ""},
 		"clean":    {leads["error"], contract.VerbClean, func(*scene) contract.Input { return all }, ""},
 		"steps":    {leads["manageable"], contract.VerbClean, func(*scene) contract.Input { return only("verify") }, ""},

@@ -425,8 +425,12 @@ func TestAllowedIsWhatDecideDoesNotRefuse(t *testing.T) {
 			tenant := d.instance()
 			then := d.Clone()
 			j := then.askAhead(a.verb, a.naming(tenant), usual{})
-			for i := 0; i < maxAhead && j.Phase == phConfirm && !j.Ended; i++ {
-				_, _ = then.ahead(j, usual{}) // the record is asked who has it, before it is refused
+			v := verbOf(a.verb.Update())
+			asks := func() bool {
+				return j.Phase == phConfirm || j.Phase == phNameRecorded && v.already != nil && v.already(d)
+			}
+			for i := 0; i < maxAhead && asks() && !j.Ended; i++ {
+				_, _ = then.ahead(j, usual{}) // the record is asked who has it, before it is refused, or is so already
 			}
 			does := !j.Ended || j.Err == nil && !j.Result.Already
 			if j.Ended && j.Err == nil && a.verb.Name == contract.VerbAbort.Name {
@@ -554,4 +558,21 @@ func TestWhatIsAskedAheadIsARequestOfItsOwn(t *testing.T) {
 	for _, more := then.ahead(second, usual{}); more && !second.Ended; _, more = then.ahead(second, usual{}) {
 	}
 	require.True(t, second.Ended)
+}
+
+// A device that is replaced while it is to be retired, which it was when that was asked, is retired then.
+func TestARetireThatIsSoAlreadyIsJudgedAfterTheRead(t *testing.T) {
+	s := available(t, false)
+	s.ok(contract.VerbRetire, contract.RetireInput{Reason: "old"})
+	s.rest()
+	s.host.Identity.Serial = "S2"
+	replace, err := s.send(contract.VerbReplace, contract.ReplaceInput{})
+	require.NoError(t, err)
+	retire, err := s.send(contract.VerbRetire, contract.RetireInput{Reason: "old, too"})
+	require.NoError(t, err)
+	s.rest()
+	require.NoError(t, replace.Err)
+	require.NoError(t, retire.Err)
+	require.False(t, retire.Result.Already)
+	require.Equal(t, []any{device.Retired, "old, too"}, []any{s.d.Device.State, s.d.HoldReason})
 }

@@ -15,7 +15,7 @@ import (
 func (i *instance) bind(in contract.InstanceBindInput) (already bool, err error) {
 	switch {
 	case i.granted(in.Request):
-		return true, i.stillHas(in)
+		return true, i.stillHas(in.Request, namedIn(in))
 	case i.empty():
 		return false, i.begin(in)
 	}
@@ -33,7 +33,7 @@ func (i *instance) bind(in contract.InstanceBindInput) (already bool, err error)
 	case len(in.Addresses) > 0 && !sameSet(in.Addresses, i.InstanceState.Addresses):
 		return false, refuse(device.CodeConflict, "the instance has other addresses", "release it first")
 	}
-	if err := i.stillHas(in); err != nil {
+	if err := i.stillHas(in.Request, namedIn(in)); err != nil {
 		return false, err
 	}
 	return !i.recordGuests(in.Devices), nil
@@ -48,7 +48,7 @@ func errBound() error {
 func (i *instance) attach(in contract.InstanceBindInput) (already bool, err error) {
 	switch {
 	case i.granted(in.Request) && !in.OfDevice:
-		return true, i.stillHas(in)
+		return true, i.stillHas(in.Request, namedIn(in))
 	case i.empty():
 		return false, i.begin(in)
 	case i.Move != nil:
@@ -66,7 +66,7 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 		}
 	}
 	if len(more) == 0 && len(in.Requests) == 0 {
-		if err := i.stillHas(in); err != nil {
+		if err := i.stillHas(in.Request, namedIn(in)); err != nil {
 			return false, err
 		}
 		return !i.recordGuests(in.Devices), nil
@@ -84,27 +84,30 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 	return false, nil
 }
 
-// stillHas asks the devices that the instance has by a bind whether it has them, before it is answered that they are
-// bound already: what the instance remembers may be older than what the inventory records. Those that have left are not
-// asked.
-//
-// SAFETY F36
-func (i *instance) stillHas(in contract.InstanceBindInput) error {
+// stillHas asks the devices that the instance has by a request, or of these names, whether it has them. Those that have
+// left are not asked.
+func (i *instance) stillHas(request string, names []string) error {
 	has := i.Devices
 	if i.Move != nil {
 		has = slices.Concat(has, i.Move.Source)
 	}
-	names := namedIn(in)
-	call := contract.DevicesCall{}
-	for _, d := range has {
-		if d.Request == in.Request || slices.Contains(names, d.Name) {
-			call.Devices = append(call.Devices, contract.DeviceCall{Name: d.Name, Tag: d.Tag, Request: d.Request})
-		}
-	}
-	if len(call.Devices) == 0 {
+	return i.confirmed(slices.DeleteFunc(slices.Clone(has), func(d contract.HeldDevice) bool {
+		return d.Request != request && !slices.Contains(names, d.Name)
+	}))
+}
+
+// confirmed asks devices whether the instance has them, before it is answered that it has them already: what it
+// remembers may be older than what the inventory records.
+//
+// SAFETY F36
+func (i *instance) confirmed(devices []contract.HeldDevice) error {
+	if len(devices) == 0 {
 		return nil
 	}
-	call.ID = i.CallID()
+	call := contract.DevicesCall{ID: i.CallID()}
+	for _, d := range devices {
+		call.Devices = append(call.Devices, contract.DeviceCall{Name: d.Name, Tag: d.Tag, Request: d.Request})
+	}
 	i.doingNow(fmt.Sprintf("confirm %d devices", len(call.Devices)))
 	outcomes, err := i.ask(contract.ActivityConfirmDevices, call)
 	if err != nil {

@@ -385,34 +385,65 @@ func TestBoundAlreadyIsWhatTheDevicesSay(t *testing.T) {
 	}
 }
 
-// The answer to a bind is known by its ID in a later run: its devices are asked before it is given again.
+// The answer to a request is known by its ID in a later run. Whoever repeats it goes on with the devices that the
+// instance has by it: they are asked before it is given again.
 //
 // F36
-func TestABindThatIsRepeatedInALaterRunIsAskedOfItsDevices(t *testing.T) {
+func TestWhatIsRepeatedInALaterRunIsAskedOfItsDevices(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []contract.Verb{contract.VerbInstanceBind, contract.VerbInstanceAttach} {
+	in := contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}
+	to, none := contract.InstanceMoveInput{To: "h2"}, contract.ReasonInput{}
+	does := func(_ bool, err error) error { return err }
+	moves := func(i *instance) error { return does(migrateAct.carryOut(i, to, "u2")) }
+	for _, c := range []struct {
+		verb contract.Verb
+		in   any
+		id   string
+		do   func(*instance) error // after the bind u1
+		asks []string
+	}{
+		{contract.VerbInstanceBind, in, "u1", nil, []string{"h1_a", "h1_b"}},
+		{contract.VerbInstanceAttach, in, "u1", nil, []string{"h1_a", "h1_b"}},
+		{contract.VerbInstanceRebuild, none, "u2", func(i *instance) error {
+			return does(rebuildAct.carryOut(i, none, "u2"))
+		}, []string{"h1_a", "h1_b"}},
+		{contract.VerbInstanceMigrate, to, "u2", moves, []string{"h2_a", "h2_b"}},
+		{contract.VerbInstanceLiveMigrate, to, "u2", moves, []string{"h2_a", "h2_b"}},
+		{contract.VerbInstanceEvacuate, to, "u2", func(i *instance) error {
+			return does(evacuateAct.carryOut(i, to, "u2"))
+		}, []string{"h2_a", "h2_b"}},
+		{contract.VerbInstanceConfirm, none, "u3", func(i *instance) error {
+			return errors.Join(moves(i), does(confirmAct.carryOut(i, none, "u3")))
+		}, []string{"h2_a", "h2_b"}},
+		{contract.VerbInstanceRevert, none, "u3", func(i *instance) error {
+			return errors.Join(moves(i), does(revertAct.carryOut(i, none, "u3")))
+		}, []string{"h1_a", "h1_b"}},
+	} {
 		for _, ended := range []bool{false, true} {
 			w := newDirect()
 			w.add("h1", "NVME", "h1_a", "h1_b")
-			in := contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}
+			w.add("h2", "NVME", "h2_a", "h2_b")
 			_, err := bindAct.carryOut(w.instance, in, "u1")
 			require.NoError(t, err)
-			w.log().Record("u1", nil)
+			if c.do != nil {
+				require.NoError(t, c.do(w.instance))
+			}
+			w.log().Record(c.id, nil)
 			e := newEnv(t)
 			e.fleet.devices = w.fleet.devices
 			if ended {
-				e.ends("h1_a")
+				e.ends(c.asks[0])
 			}
 			var again *answer
-			e.then(func() { again = e.update("u1", verb.Update(), in) })
+			e.then(func() { again = e.update(c.id, c.verb.Update(), c.in) })
 			e.then(func() {
 				if ended {
-					requireRefused(t, again, device.CodeBindingEnded, "h1_a: the binding")
+					requireRefused(t, again, device.CodeBindingEnded, c.asks[0]+": the binding")
 				} else {
 					require.NoError(t, again.err)
 					require.True(t, again.Already)
 				}
-				require.Equal(t, []string{contract.ActivityConfirmDevices + " [h1_a h1_b]"}, e.asked)
+				require.Equal(t, []string{fmt.Sprint(contract.ActivityConfirmDevices, " ", c.asks)}, e.asked, c.verb.Name)
 				require.Empty(t, e.status().Acts, "what changed nothing is no act")
 				e.release()
 			})

@@ -25,7 +25,8 @@ type act[In contract.Input] struct {
 	legal func(*instance, In) error
 	// do carries the act out; already says that there was nothing to change.
 	do func(i *instance, in In, id string) (already bool, err error)
-	// again asks whether the answer to a request that was carried out before still holds; nil: it does.
+	// again asks the devices that the instance has by a request that was carried out before, because whoever repeats it
+	// goes on with them. nil: it ended bindings, and what the instance has since is not its own.
 	again func(i *instance, in In, id string) error
 }
 
@@ -34,35 +35,38 @@ var (
 	bindAct = &act[contract.InstanceBindInput]{asked: contract.VerbInstanceBind, check: checkBind, legal: always,
 		do: func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.bind(named(in, id))
-		}, again: bindAgain}
+		}, again: boundAgain}
 	attachAct = &act[contract.InstanceBindInput]{asked: contract.VerbInstanceAttach, check: checkAttach, legal: always,
 		do: func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.attach(named(in, id))
-		}, again: bindAgain}
+		}, again: boundAgain}
 	detachAct = &act[contract.InstanceDetachInput]{asked: contract.VerbInstanceDetach,
 		check: contract.InstanceDetachInput.Normalize, legal: mayDetach,
 		do: func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
 	releaseAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceRelease, check: asIs, legal: mayRelease,
 		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return i.release(), nil }}
 	rebuildAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceRebuild, check: asIs, legal: hasDevices,
-		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.rebuild() }}
+		do:    func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.rebuild() },
+		again: keptAgain}
 	migrateAct = &act[contract.InstanceMoveInput]{asked: contract.VerbInstanceMigrate, check: checkMove, legal: mayMove,
 		do: func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, false)
-		}}
+		}, again: movedAgain}
 	liveMigrateAct = &act[contract.InstanceMoveInput]{asked: contract.VerbInstanceLiveMigrate, check: checkMove,
 		legal: mayMove,
 		do: func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, true)
-		}}
+		}, again: movedAgain}
 	confirmAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceConfirm, check: asIs, legal: migrating,
-		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.confirm() }}
+		do:    func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.confirm() },
+		again: keptAgain}
 	revertAct = &act[contract.ReasonInput]{asked: contract.VerbInstanceRevert, check: asIs, legal: migrating,
-		do: func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.revert() }}
+		do:    func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.revert() },
+		again: keptAgain}
 	evacuateAct = &act[contract.InstanceMoveInput]{asked: contract.VerbInstanceEvacuate, check: checkMove, legal: mayMove,
 		do: func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.evacuate(in, id)
-		}}
+		}, again: movedAgain}
 )
 
 // acts are what an instance does on each verb.
@@ -92,9 +96,15 @@ func named(in contract.InstanceBindInput, id string) contract.InstanceBindInput 
 	return in
 }
 
-func bindAgain(i *instance, in contract.InstanceBindInput, id string) error {
-	return i.stillHas(named(in, id))
+func boundAgain(i *instance, in contract.InstanceBindInput, id string) error {
+	return i.stillHas(named(in, id).Request, namedIn(in))
 }
+
+func movedAgain(i *instance, in contract.InstanceMoveInput, id string) error {
+	return i.stillHas(id, namedIn(in))
+}
+
+func keptAgain(i *instance, _ contract.ReasonInput, _ string) error { return i.confirmed(i.Devices) }
 
 func asIs(in contract.ReasonInput) (contract.ReasonInput, error) { return in, nil }
 
