@@ -118,6 +118,51 @@ func TestTheRecordOfAFormerHostIsNotThisDevices(t *testing.T) {
 	}
 }
 
+// A name whose workflow was lost is enrolled with other hardware, on another host. Hardware that is known under another
+// name is refused as ever, and nothing is left. Else the device is the instance's that the record or the ended run
+// names: nobody else gets it, nothing is erased before that instance has left, and the former hardware stays recorded.
+//
+// F24, F35
+func TestTheSameNameOnAnotherHost(t *testing.T) {
+	ended := contract.PreviousRun{RunID: "ended", Instance: "i1"}
+	for name, c := range map[string]struct {
+		run        contract.PreviousRun
+		unrecorded bool
+		other      string
+	}{
+		"its tenant is recorded":                           {contract.PreviousRun{}, false, ""},
+		"and its run has ended":                            {ended, false, ""},
+		"only its run has ended":                           {ended, true, ""},
+		"the hardware is another's":                        {contract.PreviousRun{}, false, "d2"},
+		"the hardware is another's, and its run has ended": {ended, false, "d2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tenant(t)
+			former := s.d.Host.Identity.Hardware()
+			s.d, s.known, s.record = New("d1", s.now), false, contract.HostDeviceRecord{}
+			s.e.Host, s.host.Identity.Serial, s.other, s.previous = "h2", "S2", c.other, c.run
+			if c.unrecorded {
+				s.inv.Tenant = nil
+			}
+			wiped, writes := s.wiped, len(s.inv.Writes)
+			in := s.enrollment()
+			in.Provide = true
+			_, err := s.do(contract.VerbEnroll, in)
+			s.lasts(24 * time.Hour)
+			require.Equal(t, []any{wiped, 1, "i1"}, []any{s.wiped, s.inv.Reserved, s.bytes})
+			if c.other != "" {
+				s.faultOf(device.CodeDuplicateSerial, err)
+				require.Equal(t, []any{true, false, writes}, []any{s.d.Finished, s.known, len(s.inv.Writes)})
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []any{device.Allocated, "i1"}, []any{s.d.Device.State, s.d.instance()})
+			s.refusal(device.CodeRefused, contract.VerbBind, bindI2)
+			require.Equal(t, []string{former, s.d.Host.Identity.Hardware()}, s.inv.Hardware)
+		})
+	}
+}
+
 // The numbers continue from the host's record of an earlier enrollment.
 //
 // F10
