@@ -83,6 +83,21 @@ func (s *testHost) add(name, serial string) *disk {
 }
 
 // enrollment is that of a disk.
+// oneSlot leaves the host one slot, which another clean has until release.
+func (s *testHost) oneSlot(t *testing.T) (release func()) {
+	t.Helper()
+	s.hardware.Slots = host.NewFairSemaphore(1)
+	return s.takeSlot(t)
+}
+
+// takeSlot waits for the host's slot: a step answers a moment before it gives its own back.
+func (s *testHost) takeSlot(t *testing.T) (release func()) {
+	t.Helper()
+	release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, func(int) {})
+	require.NoError(t, err)
+	return release
+}
+
 func (s *testHost) enrollment(name string) contract.Enrollment {
 	return contract.Enrollment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
 }

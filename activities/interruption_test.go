@@ -15,7 +15,6 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/host"
 )
 
 // ended runs a step of three chunks of ten seconds each, and calls end five seconds into
@@ -157,9 +156,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 			return func() { require.NoError(t, f.Close()) }
 		}},
 		"for a slot": {"queued for a slot", func(t *testing.T, s *testHost) func() {
-			s.hardware.Slots = host.NewFairSemaphore(1)
-			release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
-			require.NoError(t, err)
+			release := s.oneSlot(t)
 			return release
 		}},
 	}
@@ -204,9 +201,7 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "it is in the heartbeat, and is kept until the next attempt", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
-		require.NoError(t, err)
+		release := s.oneSlot(t)
 		var order []string
 		for i, name := range []string{"d1", "d2", "d3"} {
 			disk := s.disk
@@ -234,7 +229,7 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 		three.waitUntilWaiting(t, "queued for a slot (3rd in line)")
 
 		// Half a minute later the first leaves, and is started again at once.
-		_, err = one.wait(t)
+		_, err := one.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		require.Equal(t, 30*time.Second, one.took)
 		one = attempt(2, "d1", time.Minute)

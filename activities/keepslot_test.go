@@ -245,9 +245,7 @@ func TestCleansThatHadASlotGoOnFirst(t *testing.T) {
 		s.add("d4", "S4")
 		_, err := s.run(first(t), s.stepOf("d1", "zero", 1, false)) // a hold follows: it keeps no slot
 		require.NoError(t, err)
-		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "d3", false, nil)
-		require.NoError(t, err)
+		release := s.oneSlot(t)
 		other := s.start(first(t), s.inputFor("d2", "zero"))
 		other.waitUntilWaiting(t, "queued for a slot (1st in line)")
 		verify := s.start(first(t), s.stepOf("d1", "verify", 2, false))
@@ -261,8 +259,7 @@ func TestCleansThatHadASlotGoOnFirst(t *testing.T) {
 		_, err = other.wait(t)
 		require.NoError(t, err)
 		// A new clean of a device is not the one that had a slot.
-		release, err = s.hardware.Slots.Acquire(t.Context(), "d3", false, nil)
-		require.NoError(t, err)
+		release = s.takeSlot(t)
 		waits := s.start(first(t), s.inputFor("d4", "zero"))
 		waits.waitUntilWaiting(t, "queued for a slot (1st in line)")
 		next := s.start(first(t), fresh)

@@ -328,15 +328,13 @@ func TestOnInterruptError(t *testing.T) {
 	})
 	inBubble(t, "not after a wait for a slot, however it ends", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
-		require.NoError(t, err)
+		release := s.oneSlot(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt, in.Budget = device.InterruptError, time.Minute
 		waits := s.start(first(t), in)
 		waits.waitUntilWaiting(t, "queued for a slot (1st in line)")
 		require.Equal(t, "nothing", s.journaled(), "a kill -9 now would count as a crash during the step")
-		_, err = waits.wait(t)
+		_, err := waits.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		release()
 		require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in))

@@ -17,7 +17,6 @@ import (
 
 	"burnish/activities"
 	"burnish/internal/device"
-	"burnish/internal/host"
 	"burnish/internal/inventory"
 	"burnish/workflows/contract"
 )
@@ -151,9 +150,7 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s, sent, in := reporting(t)
-		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
-		require.NoError(t, err)
+		release := s.oneSlot(t)
 		var last *contract.Progress
 		attempt := func(n int32) {
 			server := again(t, n)
@@ -182,7 +179,7 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 		s.disk.takes = time.Minute
 		server := again(t, 12)
 		server.lastProgress = last
-		_, err = s.run(server, in)
+		_, err := s.run(server, in)
 		require.NoError(t, err)
 		require.NotEmpty(t, sent.take(), "it works")
 	})
