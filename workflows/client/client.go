@@ -157,8 +157,13 @@ func awaitResult[R any](ctx context.Context, handle sdkclient.WorkflowUpdateHand
 const completedWorkflow device.Code = "AcceptedUpdateCompletedWorkflow"
 
 func query[R any](ctx context.Context, c *Client, workflow, name string, in ...any) (R, error) {
+	return queryRun[R](ctx, c, workflow, "", name, in...)
+}
+
+// queryRun asks one run of a workflow; "" is the newest.
+func queryRun[R any](ctx context.Context, c *Client, workflow, run, name string, in ...any) (R, error) {
 	var result R
-	value, err := c.temporal.QueryWorkflow(ctx, workflow, "", name, in...)
+	value, err := c.temporal.QueryWorkflow(ctx, workflow, run, name, in...)
 	if err == nil {
 		err = value.Get(&result)
 	}

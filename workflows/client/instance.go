@@ -11,6 +11,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
@@ -52,7 +53,7 @@ func (c *Client) DoInstance(
 //
 // SAFETY F38
 func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceState, error) {
-	last, err := c.Instance(ctx, instance)
+	last, run, err := c.instanceSays(ctx, instance)
 	if err != nil && !NotFound(err) {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceS
 	var source []contract.HeldDevice
 	if err == nil && last.Phase != contract.InstanceReleased {
 		state.Project, state.Addresses, state.Unsettled, state.Move = last.Project, last.Addresses, last.Unsettled, last.Move
-		state.Granted, err = query[contract.Requests](ctx, c, contract.InstanceWorkflowID(instance), contract.QueryGranted)
+		state.Granted, err = queryRun[contract.Requests](ctx, c, contract.InstanceWorkflowID(instance), run,
+			contract.QueryGranted)
 		if err != nil {
 			return nil, err
 		}
@@ -179,12 +181,11 @@ func boundQuery(instances []string) string {
 // completed run has the phase released; NotFound where no run is known. The last error of an act
 // under way is that of the call which is made again until devices have answered it.
 func (c *Client) Instance(ctx context.Context, instance string) (contract.InstanceStatus, error) {
-	id := contract.InstanceWorkflowID(instance)
-	status, err := query[contract.InstanceStatus](ctx, c, id, contract.QueryInstance)
+	status, _, err := c.instanceSays(ctx, instance)
 	if err != nil || status.Doing == "" {
 		return status, err
 	}
-	pending, err := c.PendingActivities(ctx, id)
+	pending, err := c.PendingActivities(ctx, contract.InstanceWorkflowID(instance))
 	for _, a := range pending {
 		if failure := a.GetLastFailure().GetMessage(); failure != "" {
 			status.LastError = fmt.Sprintf("%s is tried again, after attempt %d: %s", status.Doing, a.GetAttempt()-1,
@@ -192,6 +193,39 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 		}
 	}
 	return status, err
+}
+
+// instanceSays is what an instance's workflow says of itself, and by which run; "" is the newest. A run that was reset
+// remembers too little: the one before it says it.
+//
+// SAFETY F36
+func (c *Client) instanceSays(
+	ctx context.Context, instance string,
+) (status contract.InstanceStatus, run string, err error) {
+	id := contract.InstanceWorkflowID(instance)
+	status, err = query[contract.InstanceStatus](ctx, c, id, contract.QueryInstance)
+	if err != nil || status.Phase != contract.InstanceReset {
+		return status, "", err
+	}
+	var runs []*workflowpb.WorkflowExecutionInfo
+	err = c.pages(ctx, "WorkflowId = "+literal(id), func(page []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+		runs = append(runs, page...)
+		return false, nil
+	})
+	if err != nil {
+		return contract.InstanceStatus{}, "", fmt.Errorf("find the runs of instance %s: %w", instance, err)
+	}
+	slices.SortFunc(runs, func(a, b *workflowpb.WorkflowExecutionInfo) int {
+		return b.GetStartTime().AsTime().Compare(a.GetStartTime().AsTime())
+	})
+	for _, r := range runs {
+		run = r.GetExecution().GetRunId()
+		status, err = queryRun[contract.InstanceStatus](ctx, c, id, run, contract.QueryInstance)
+		if !NotFound(err) && (err != nil || status.Phase != contract.InstanceReset) {
+			return status, run, err
+		}
+	}
+	return contract.InstanceStatus{}, "", serviceerror.NewNotFound("no run of " + id + " says what it has")
 }
 
 // startTries bounds how often an update is sent to an instance that ends at the same moment.

@@ -164,13 +164,15 @@ type InstanceResult struct {
 // InstancePhase says what an instance is doing.
 type InstancePhase string
 
-// The phases. Migrating: devices are bound on both hosts, until confirm or revert.
+// The phases. Migrating: devices are bound on both hosts, until confirm or revert. Reset is that of a run that was
+// reset: it remembers too little, and the run before it says what the instance has.
 const (
 	InstanceBinding   InstancePhase = "binding"
 	InstanceActive    InstancePhase = "active"
 	InstanceMigrating InstancePhase = "migrating"
 	InstanceReleasing InstancePhase = "releasing"
 	InstanceReleased  InstancePhase = "released"
+	InstanceReset     InstancePhase = "reset"
 )
 
 // HeldDevice is a device that an instance has, or is about to get or to give back.

@@ -1,8 +1,10 @@
 package instance
 
 import (
+	"strconv"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/workflows/calls"
@@ -23,8 +25,12 @@ func InstanceLifecycle(root workflow.Context, in contract.InstanceInput) error {
 	if err := calls.Serve(ctx, func() func() { return r.next(ctx) }, func() bool { return r.mayEnd(ctx) }); err != nil {
 		return err
 	}
-	if r.Phase == contract.InstanceReleased {
+	switch r.Phase {
+	case contract.InstanceReleased:
 		return nil
+	case contract.InstanceReset:
+		return temporal.NewApplicationError("the workflow was reset, and ends as if it had been terminated: the next act of "+
+			"the instance begins with what its devices say", string(contract.InstanceReset))
 	}
 	r.Schema = contract.InstanceSchema
 	return calls.ContinueAsNew(root, contract.WorkflowInstance,
@@ -42,6 +48,8 @@ type run struct {
 	// something to give back unless its first act is about that.
 	ending, waiting, resumed bool
 	published                published
+	// looked is how long the history was when this run was last asked whether it was reset.
+	looked int
 }
 
 func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
@@ -65,6 +73,10 @@ func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
 // next is what must be done now; nil if nothing.
 func (r *run) next(ctx workflow.Context) func() {
 	switch {
+	case r.Phase == contract.InstanceReset:
+		return nil
+	case r.mayBeReset(ctx):
+		return func() { r.noticeReset(ctx) }
 	case r.signals.HasPending():
 		return func() { r.signals.Select(ctx) }
 	case r.fresh() && !r.waiting:
@@ -77,6 +89,25 @@ func (r *run) next(ctx workflow.Context) func() {
 		})
 	}
 	return nil
+}
+
+// mayBeReset says that this task may be the first one after a Reset.
+func (r *run) mayBeReset(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID &&
+		info.GetCurrentHistoryLength() != r.looked
+}
+
+// noticeReset ends a run that was reset before it does anything: what it remembers is older than what its devices have
+// done, and a detach that Temporal sends it once more would end a later binding. Only a task that is no replay gets the
+// version 1: that is the first one after the Reset.
+//
+// SAFETY F36
+func (r *run) noticeReset(ctx workflow.Context) {
+	r.looked = workflow.GetInfo(ctx).GetCurrentHistoryLength()
+	if workflow.GetVersion(ctx, "reset "+strconv.Itoa(r.looked), workflow.DefaultVersion, 1) == 1 {
+		r.Phase = contract.InstanceReset
+	}
 }
 
 // fresh says that no act has begun yet.
@@ -102,6 +133,9 @@ func (r *run) busy() bool { return r.serving < r.acts || r.ending }
 
 // mayEnd says that the run may complete, or continue as new: nothing is under way.
 func (r *run) mayEnd(ctx workflow.Context) bool {
+	if r.Phase == contract.InstanceReset {
+		return true
+	}
 	if !workflow.AllHandlersFinished(ctx) || r.busy() || r.waiting || r.fresh() {
 		return false
 	}

@@ -42,8 +42,14 @@ func (s *Site) Execution(t testing.TB, name string) *commonpb.WorkflowExecution 
 // History is one run's; an empty run is the newest.
 func (s *Site) History(t testing.TB, name, run string) []*historypb.HistoryEvent {
 	t.Helper()
+	return s.historyOf(t, contract.WorkflowID(name), run)
+}
+
+// historyOf is History of any workflow.
+func (s *Site) historyOf(t testing.TB, workflow, run string) []*historypb.HistoryEvent {
+	t.Helper()
 	var events []*historypb.HistoryEvent
-	all := s.Client.GetWorkflowHistory(t.Context(), contract.WorkflowID(name), run, false,
+	all := s.Client.GetWorkflowHistory(t.Context(), workflow, run, false,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for all.HasNext() {
 		event, err := all.Next()

@@ -85,14 +85,14 @@ func (f *fleet) requireHeldNow(t testing.TB, instance string, devices ...Device)
 	}
 }
 
-// A workflow is terminated while a bind waits for the inventory. That of the instance: the command
+// A workflow is terminated, or reset, while a bind waits for the inventory. That of the instance: the command
 // says that the bind may still be carried out, and a release gives back what was. That of a device:
 // it comes back with what the inventory records, and the instance has it, or nobody.
 //
 // F38, F42
 func TestTerminatedInMidBind(t *testing.T) {
 	t.Parallel()
-	for _, whose := range []string{"instance", "instance, then attach", "instance, then bind", "device"} {
+	for _, whose := range []string{"instance, by a reset", "instance, then attach", "instance, then bind", "device"} {
 		t.Run(whose, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t)
@@ -113,7 +113,11 @@ func TestTerminatedInMidBind(t *testing.T) {
 				return f.Pending(t, "d1", contract.ActivityReserveForBind) != nil, ""
 			})
 			if whose != "device" {
-				f.terminate(t, contract.InstanceWorkflowID(alice))
+				if id := contract.InstanceWorkflowID(alice); whose == "instance, by a reset" {
+					resetTo(t, f.Site, id, taskOf(t, f.Site, id, ""), false)
+				} else {
+					f.terminate(t, id)
+				}
 				r := <-bound
 				require.Equal(t, 5, r.Code, r)
 				require.Contains(t, r.Stderr, "the request may still be carried out")

@@ -171,11 +171,21 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// reset is `temporal workflow reset` to a completed task.
 func reset(t *testing.T, s *Site, name string, event int64, again bool) {
 	t.Helper()
+	resetTo(t, s, contract.WorkflowID(name), event, again)
+}
+
+func taskAfter(t *testing.T, s *Site, name, update string) int64 {
+	t.Helper()
+	return taskOf(t, s, contract.WorkflowID(name), update)
+}
+
+// resetTo is `temporal workflow reset` to a completed task.
+func resetTo(t *testing.T, s *Site, workflow string, event int64, again bool) {
+	t.Helper()
 	request := &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
+		Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow},
 		Reason: "test", WorkflowTaskFinishEventId: event, RequestId: uuid.NewString(),
 	}
 	if !again {
@@ -187,13 +197,13 @@ func reset(t *testing.T, s *Site, name string, event int64, again bool) {
 	require.NoError(t, err)
 }
 
-// taskAfter is the first task that completed after the first update of that name was
+// taskOf is the first task that completed after the first update of that name was
 // answered; without a name it is the very first.
-func taskAfter(t *testing.T, s *Site, name, update string) int64 {
+func taskOf(t *testing.T, s *Site, workflow, update string) int64 {
 	t.Helper()
 	accepted := ""
 	answered := update == ""
-	for _, e := range s.History(t, name, "") {
+	for _, e := range s.historyOf(t, workflow, "") {
 		a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes()
 		if a.GetAcceptedRequest().GetInput().GetName() == update && accepted == "" {
 			accepted = a.GetProtocolInstanceId()
