@@ -183,9 +183,13 @@ func (s *Instances) askAll(
 	}
 	err := forEach(numbers, func(i int) error {
 		d := in.Devices[i]
-		call, cancel := context.WithTimeout(client.WithRequest(ctx, in.ID+"/"+v.Update()), askTimeout)
+		call, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		result, err := s.Client.Send(call, d.Name, v, input(d))
+		id := in.ID + "/" + v.Update()
+		result, err := s.Client.Send(client.WithRequest(call, id), d.Name, v, input(d))
+		if client.Unanswerable(err) { // what the first one did, or does, the device finds by its instance and request
+			result, err = s.Client.Send(client.WithRequest(call, id+"/again"), d.Name, v, input(d))
+		}
 		out := &answer.Outcomes[i]
 		if err == nil {
 			*out = contract.DeviceOutcome{Device: held(result.Device), State: result.Device.DeviceState, Already: result.Already}

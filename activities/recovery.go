@@ -109,10 +109,7 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 			if record.Binding <= published.Memo.Bindings && record.Clean <= published.Memo.Cleans {
 				return nil
 			}
-			known := recordOf(record, h.Name())
-			_, err := r.Client.Hint(ctx, record.Name, contract.SignalObserved,
-				contract.Hint{Source: "host sweep", Host: &known, Numbers: true})
-			return err
+			return r.tellNumbers(ctx, recordOf(record, h.Name()))
 		}
 		if err := r.recoverLost(ctx, h, record); err != nil {
 			return fmt.Errorf("bring back %s: %w", record.Name, err)
@@ -121,20 +118,30 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 	})
 }
 
-// recoverLost asks the server for the device's workflow itself: a listing lags behind.
+// tellNumbers tells a workflow the host's record of its device. One whose memory is not older drops it.
+func (r *Recovery) tellNumbers(ctx context.Context, known contract.HostDeviceRecord) error {
+	_, err := r.Client.Hint(ctx, known.Enrollment.Name, contract.SignalObserved,
+		contract.Hint{Source: "host sweep", Host: &known, Numbers: true})
+	return err
+}
+
+// recoverLost asks the server for the device's workflow itself: a listing lags behind. A run that was reset to before
+// the enrollment knows no device: it is told.
 func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Record) error {
 	run, found, err := r.Client.LastRun(ctx, record.Name)
-	if err != nil || found && run.Running {
+	if err != nil || found && run.Running && !run.Absent() {
 		return err
 	}
 	if moving, err := r.moving(ctx, record, found && !run.Forgotten); err != nil || moving {
 		return err
 	}
-	if found && run.Forgotten {
-		return forget(h, record.Name)
-	}
 	known := recordOf(record, h.Name())
-	if found {
+	switch {
+	case found && run.Running: // or it is being enrolled, or forgotten, and drops this
+		return r.tellNumbers(ctx, known)
+	case found && run.Forgotten:
+		return forget(h, record.Name)
+	case found:
 		if known.Ended, err = r.Client.HowEnded(ctx, run); err != nil {
 			return err
 		}

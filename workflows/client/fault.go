@@ -107,6 +107,10 @@ func unconfirmed(err error) error {
 	return err
 }
 
+// Unanswerable reports whether the server failed at the request itself. It does so for good under the ID of an update
+// that a Reset had it send again, and that was refused then (measured, server 1.32).
+func Unanswerable(err error) bool { return code(err) == codes.Internal }
+
 // Encrypted reports whether err is that an answer is encrypted with a key that this process does not have.
 func Encrypted(err error) bool { return errors.Is(err, converter.ErrEncodingIsNotSupported) }
 

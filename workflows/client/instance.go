@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -246,7 +247,9 @@ func (c *Client) instance(
 		} else {
 			result, err = update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), v.Update(), in)
 		}
-		if !NotFound(err) && !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+		var refused *temporal.ApplicationError
+		reset := errors.As(err, &refused) && refused.Type() == string(contract.InstanceReset)
+		if !NotFound(err) && !reset && !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
 			return result, err
 		}
 		released, unknown := false, error(nil)

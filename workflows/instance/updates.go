@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -242,6 +243,9 @@ func (a *act[In]) register(ctx workflow.Context, r *run) error {
 			return result, err
 		},
 		workflow.UpdateHandlerOptions{Description: a.asked.About, Validator: func(ctx workflow.Context, in In) error {
+			if r.Phase == contract.InstanceReset { // which has just ended this run
+				return temporal.NewApplicationError("the workflow was reset", string(contract.InstanceReset))
+			}
 			id := workflow.GetCurrentUpdateInfo(ctx).ID
 			if _, seen := r.log().Find(id); seen {
 				return nil

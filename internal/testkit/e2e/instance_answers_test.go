@@ -85,14 +85,16 @@ func (f *fleet) requireHeldNow(t testing.TB, instance string, devices ...Device)
 	}
 }
 
-// A workflow is terminated, or reset, while a bind waits for the inventory. That of the instance: the command
-// says that the bind may still be carried out, and a release gives back what was. That of a device:
+// A workflow is terminated, or reset, while a bind waits for the inventory. That of the instance: the command says
+// that the bind may still be carried out, and a release gives back what was. That of a device:
 // it comes back with what the inventory records, and the instance has it, or nobody.
 //
 // F38, F42
 func TestTerminatedInMidBind(t *testing.T) {
 	t.Parallel()
-	for _, whose := range []string{"instance, by a reset", "instance, then attach", "instance, then bind", "device"} {
+	for _, whose := range []string{
+		"instance, by a reset", "instance, then attach", "instance, then bind", "device", "device, by a reset",
+	} {
 		t.Run(whose, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t)
@@ -112,7 +114,7 @@ func TestTerminatedInMidBind(t *testing.T) {
 			Await(t, 20*time.Second, "d1's burn to wait for the inventory", func() (bool, string) {
 				return f.Pending(t, "d1", contract.ActivityReserveForBind) != nil, ""
 			})
-			if whose != "device" {
+			if !strings.HasPrefix(whose, "device") {
 				if id := contract.InstanceWorkflowID(alice); whose == "instance, by a reset" {
 					resetTo(t, f.Site, id, taskOf(t, f.Site, id, ""), false)
 				} else {
@@ -123,9 +125,15 @@ func TestTerminatedInMidBind(t *testing.T) {
 				require.Contains(t, r.Stderr, "the request may still be carried out")
 				require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_UN))
 			} else {
-				f.terminate(t, contract.WorkflowID("d1"))
+				if whose == "device" {
+					f.terminate(t, contract.WorkflowID("d1"))
+				} else { // its burn is sent again, and refused: it is not enrolled yet
+					reset(t, f.Site, "d1", taskAfter(t, f.Site, "d1", ""), true)
+				}
 				require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_UN))
-				if r := <-bound; r.Code == 0 {
+				r := <-bound
+				require.NotEqual(t, 4, r.Code, r)
+				if r.Code == 0 {
 					f.requireHeldNow(t, alice, devices...)
 				}
 			}
