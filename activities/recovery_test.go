@@ -477,7 +477,7 @@ func TestHostStartForgetsWhatWasLeft(t *testing.T) {
 func TestRecoverLost(t *testing.T) {
 	t.Parallel()
 	r := newRecovery(t)
-	for _, name := range []string{"listed", "older", "unlisted", "gone", "forgotten"} {
+	for _, name := range []string{"listed", "older", "unlisted", "reset", "gone", "forgotten"} {
 		r.remembers(t, name, "S-"+name)
 	}
 	known := r.fixture.record("listed")
@@ -497,13 +497,17 @@ func TestRecoverLost(t *testing.T) {
 			defer r.mu.Unlock()
 			compared = append(compared, args.String(1))
 		}).Return(nil)
-	r.describes("unlisted", described(isRunning), nil)
+	unlisted := described(isRunning)
+	unlisted.WorkflowExecutionInfo.SearchAttributes = inState(t, r.fixture.host.Name(), device.Available)
+	r.describes("unlisted", unlisted, nil)
+	r.describes("reset", described(isRunning), nil)
 	r.describes("gone", nil, serviceerror.NewNotFound("no run"))
 	r.describes("forgotten", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil)
 	back, _ := r.signals()
 	require.NoError(t, r.RecoverLost(t.Context(), r.fixture.host))
 	require.Equal(t, []string{"device/gone"}, *back)
-	require.Equal(t, []string{"device/older"}, compared, "its published numbers are lower than the host's (F36)")
+	require.ElementsMatch(t, []string{"device/older", "device/reset"}, compared,
+		"its published numbers are lower than the host's, or it knows no device (F36)")
 	require.True(t, r.fixture.record("forgotten").Forgotten)
 }
 
