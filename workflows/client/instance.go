@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	sdkclient "go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -247,8 +246,8 @@ func (c *Client) instance(
 		} else {
 			result, err = update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), v.Update(), in)
 		}
-		var refused *temporal.ApplicationError
-		reset := errors.As(err, &refused) && refused.Type() == string(contract.InstanceReset)
+		refusal, _ := contract.RefusalOf(err)
+		reset := refusal.Fault.Code == device.Code(contract.InstanceReset)
 		if !NotFound(err) && !reset && !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
 			return result, err
 		}
