@@ -182,13 +182,14 @@ func (s *scene) freezes(activity string, by time.Duration, meanwhile func()) {
 func TestALookIsAsOldAsItWasMade(t *testing.T) {
 	for way, get := range gets {
 		for name, c := range map[string]struct {
-			by    time.Duration
-			swaps bool
-			code  device.Code // "": it is bound
+			by           time.Duration
+			again, swaps bool
+			code         device.Code // "": it is bound
 		}{
-			"it is made again":             {20 * time.Second, false, ""},
-			"the device is used meanwhile": {20 * time.Second, true, device.CodeIdentityChanged},
-			"for longer than a bind waits": {bindLookDeadline, false, device.CodeHostUnreachable},
+			"it is made again":             {by: 20 * time.Second},
+			"its answer is late again":     {by: 10 * time.Second, again: true},
+			"the device is used meanwhile": {by: 20 * time.Second, swaps: true, code: device.CodeIdentityChanged},
+			"for longer than a bind waits": {by: bindLookDeadline, code: device.CodeHostUnreachable},
 		} {
 			t.Run(way+"/"+name, func(t *testing.T) {
 				s := offered(t)
@@ -197,10 +198,13 @@ func TestALookIsAsOldAsItWasMade(t *testing.T) {
 					if c.swaps {
 						s.swapped()
 					}
+					if c.again {
+						s.freezes(contract.ActivityDiscover, c.by, func() {})
+					}
 				})
 				if c.code == "" {
 					s.ok(v, in)
-					require.Equal(t, 1, s.looks())
+					require.Equal(t, map[bool]int{false: 1}[c.again], s.looks(), "after the last answer that was late")
 					return
 				}
 				s.refusal(c.code, v, in)

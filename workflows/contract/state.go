@@ -186,7 +186,8 @@ type DiscoveryResult struct {
 	Note     string        `json:"note,omitempty"`
 	// Steps are the steps that the host's worker has, with their versions.
 	Steps map[string]int `json:"steps,omitempty"`
-	// ObservedAt is when the activity began, by the server's clock: the host looked after that.
+	// ObservedAt is when the host had looked, by the server's clock, and not later; of a device with a change mark, when
+	// the activity began: the host looked after that.
 	ObservedAt time.Time `json:"observed_at,omitzero"`
 	// Written: others have written to the device since Burnish did (F39). The state does not keep it.
 	Written bool `json:"written,omitempty"`
