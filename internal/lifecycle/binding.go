@@ -230,7 +230,7 @@ func (d *State) checkHardware(j *Job, back Phase) {
 		d.back(j, Outcome{})
 		return
 	}
-	j.Since, j.Tries = d.now, 0
+	j.Since = d.now
 	d.share(j, phBindLook, back)
 }
 
@@ -256,10 +256,9 @@ func (d *State) bindSettledThen(j *Job, _ Outcome) {
 		d.back(j, Outcome{})
 	case !d.claimedFor(in.Instance):
 		d.back(j, Outcome{Err: d.takenMeanwhile()})
-	case !d.mustLook(), j.Tries > 0 && !d.SeenAt.Before(j.Began): // its answers are all late: it is slow
+	case !d.mustLook(), !d.SeenAt.Before(j.Since): // however late it is answered: where a thousand bind at once, all are
 		d.back(j, Outcome{})
-	case d.now.Before(j.Since.Add(bindLookDeadline)): // its answer came late: who used the device since was not seen
-		j.Tries++
+	case d.now.Before(j.Since.Add(bindLookDeadline)): // an event came during the look, and its own look failed
 		d.enter(j, phBindLook)
 	default:
 		d.back(j, Outcome{Fault: d.unseenFault()})

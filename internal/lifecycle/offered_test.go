@@ -175,44 +175,11 @@ func (s *scene) freezes(activity string, by time.Duration, meanwhile func()) {
 	}
 }
 
-// What happens between a look and its answer, or between the last step of a clean and its answer, was not seen: a look
-// is as old as it was made. It is made again before the device is bound, or its reservation is lowered.
+// What happens between the last step of a clean and its answer was not seen: the step saw the device when it had it. The
+// host looks again before the device is bound, or its reservation is lowered.
 //
 // F27, F39
-func TestALookIsAsOldAsItWasMade(t *testing.T) {
-	for way, get := range gets {
-		for name, c := range map[string]struct {
-			by           time.Duration
-			again, swaps bool
-			code         device.Code // "": it is bound
-		}{
-			"it is made again":             {by: 20 * time.Second},
-			"its answer is late again":     {by: 10 * time.Second, again: true},
-			"the device is used meanwhile": {by: 20 * time.Second, swaps: true, code: device.CodeIdentityChanged},
-			"for longer than a bind waits": {by: bindLookDeadline, code: device.CodeHostUnreachable},
-		} {
-			t.Run(way+"/"+name, func(t *testing.T) {
-				s := offered(t)
-				v, in := get(s)
-				s.freezes(contract.ActivityDiscover, c.by, func() {
-					if c.swaps {
-						s.swapped()
-					}
-					if c.again {
-						s.freezes(contract.ActivityDiscover, c.by, func() {})
-					}
-				})
-				if c.code == "" {
-					s.ok(v, in)
-					require.Equal(t, map[bool]int{false: 1}[c.again], s.looks(), "after the last answer that was late")
-					return
-				}
-				s.refusal(c.code, v, in)
-				require.NotContains(t, s.made, contract.ActivityReserveForBind)
-				require.Equal(t, c.swaps, s.d.Device.Dirty)
-			})
-		}
-	}
+func TestALateStepIsNoLook(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, by     time.Duration // the last step, and then its answer
 		lowers, binds int           // how often the host looks before it is offered, and before it is bound
