@@ -256,7 +256,7 @@ func (d *State) bindSettledThen(j *Job, _ Outcome) {
 		d.back(j, Outcome{})
 	case !d.claimedFor(in.Instance):
 		d.back(j, Outcome{Err: d.takenMeanwhile()})
-	case !d.mustLook(), !d.SeenAt.Before(j.Since): // however late it is answered: where a thousand bind at once, all are
+	case !d.mustLook(), !d.SeenAt.Before(j.Since): // however late the answer: where a thousand bind at once, all are
 		d.back(j, Outcome{})
 	case d.now.Before(j.Since.Add(bindLookDeadline)): // an event came during the look, and its own look failed
 		d.enter(j, phBindLook)

@@ -175,8 +175,8 @@ func (s *scene) freezes(activity string, by time.Duration, meanwhile func()) {
 	}
 }
 
-// What happens between the last step of a clean and its answer was not seen: the step saw the device when it had it. The
-// host looks again before the device is bound, or its reservation is lowered.
+// What happens between the last step of a clean and its answer was not seen: the step saw the device when it had it.
+// The host looks again before the device is bound, or its reservation is lowered.
 //
 // F27, F39
 func TestALateStepIsNoLook(t *testing.T) {
