@@ -51,8 +51,6 @@ func busyFault(f *device.Fault, name string) *device.Fault {
 const lostMark = "lost"
 
 func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
-	seen := activity.GetInfo(ctx).StartedTime // by the server's clock
-	began := time.Now()
 	driver, err := h.driver(in.Enrollment)
 	if err != nil {
 		return contract.DiscoveryResult{}, err
@@ -65,9 +63,6 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	d, err := h.discoverAt(ctx, driver, in, before, found)
 	if err != nil {
 		return contract.DiscoveryResult{}, err
-	}
-	if d.Mark == "" { // a BMC or a drive may take long to say all of it; a mark is read in a moment
-		seen = seen.Add(time.Since(began))
 	}
 	// Of two names for one device that are enrolled at once only one may find it free.
 	h.enrolling.Lock()
@@ -107,7 +102,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
 		Priorities: d.Priorities,
 		Power:      d.Power,
-		Written:    written, ObservedAt: seen.UTC(), Record: &record,
+		Written:    written, ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil
 }
 

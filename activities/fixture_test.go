@@ -468,9 +468,9 @@ const (
 // disk is the double of one device. It knows the content of each mebibyte, counts handles
 // and writers, and lets a test intercept each call.
 type disk struct {
-	// clearAction, clearStrategy, mark and liveMigratable are what Discover reports.
-	clearAction, clearStrategy, mark string
-	liveMigratable                   bool
+	// clearAction, clearStrategy and liveMigratable are what Discover reports.
+	clearAction, clearStrategy string
+	liveMigratable             bool
 	// reflashed is Target.Reflashed of the last Open.
 	reflashed string
 	identity  device.Identity
@@ -541,8 +541,7 @@ func (d *driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		return hardware.Discovery{}, err
 	}
 	return hardware.Discovery{Identity: disk.identity, Operation: device.Shred, Note: "a double",
-		ClearAction: disk.clearAction, ClearStrategy: disk.clearStrategy, LiveMigratable: disk.liveMigratable,
-		Mark: disk.mark}, nil
+		ClearAction: disk.clearAction, ClearStrategy: disk.clearStrategy, LiveMigratable: disk.liveMigratable}, nil
 }
 
 func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -433,22 +432,8 @@ func TestAStepIsAtWorkUntilItsEventsAreOver(t *testing.T) {
 // last moment at which it had the device, by the server's clock.
 //
 // F39
-func TestAnAnswerSaysWhenTheDeviceWasSeen(t *testing.T) {
+func TestAStepSaysWhenItHadTheDevice(t *testing.T) {
 	t.Parallel()
-	for mark, want := range map[string]time.Duration{"": 20 * time.Second, "m1": 0} {
-		inBubble(t, "a discovery of a device whose change mark is "+strconv.Quote(mark), func(t *testing.T) {
-			s := newTestHost(t)
-			began := time.Now()
-			s.disk.mark = mark
-			s.disks.found = func(hardware.Target, device.Identity) error {
-				time.Sleep(20 * time.Second) //nolint:forbidigo // the time of the bubble
-				return nil
-			}
-			facts, err := s.discover(t, s.firstDiscovery("d1"))
-			require.NoError(t, err)
-			require.Equal(t, want, facts.ObservedAt.Sub(began))
-		})
-	}
 	for name, c := range map[string]struct {
 		in      func(*testHost) contract.StepInput
 		before  func(*testHost) // what an earlier attempt has done

@@ -109,7 +109,7 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 			if record.Binding <= published.Memo.Bindings && record.Clean <= published.Memo.Cleans {
 				return nil
 			}
-			return r.tellNumbers(ctx, recordOf(record, h.Name()))
+			return r.sendNumbers(ctx, recordOf(record, h.Name()))
 		}
 		if err := r.recoverLost(ctx, h, record); err != nil {
 			return fmt.Errorf("bring back %s: %w", record.Name, err)
@@ -118,15 +118,15 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 	})
 }
 
-// tellNumbers tells a workflow the host's record of its device. One whose memory is not older drops it.
-func (r *Recovery) tellNumbers(ctx context.Context, known contract.HostDeviceRecord) error {
+// sendNumbers sends a workflow the host's record of its device. One whose memory is not older drops it.
+func (r *Recovery) sendNumbers(ctx context.Context, known contract.HostDeviceRecord) error {
 	_, err := r.Client.Hint(ctx, known.Enrollment.Name, contract.SignalObserved,
 		contract.Hint{Source: "host sweep", Host: &known, Numbers: true})
 	return err
 }
 
 // recoverLost asks the server for the device's workflow itself: a listing lags behind. A run that was reset to before
-// the enrollment knows no device: it is told.
+// the enrollment knows no device: it gets the record.
 func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Record) error {
 	run, found, err := r.Client.LastRun(ctx, record.Name)
 	if err != nil || found && run.Running && !run.Absent() {
@@ -138,7 +138,7 @@ func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Re
 	known := recordOf(record, h.Name())
 	switch {
 	case found && run.Running: // or it is being enrolled, or forgotten, and drops this
-		return r.tellNumbers(ctx, known)
+		return r.sendNumbers(ctx, known)
 	case found && run.Forgotten:
 		return forget(h, record.Name)
 	case found:

@@ -258,9 +258,7 @@ func (d *State) bindSettledThen(j *Job, _ Outcome) {
 		d.back(j, Outcome{Err: d.takenMeanwhile()})
 	case !d.mustLook(), !d.SeenAt.Before(j.Since): // however late the answer: where a thousand bind at once, all are
 		d.back(j, Outcome{})
-	case d.now.Before(j.Since.Add(bindLookDeadline)): // an event came during the look, and its own look failed
-		d.enter(j, phBindLook)
-	default:
+	default: // an event came during the look, and its own look failed
 		d.back(j, Outcome{Fault: d.unseenFault()})
 	}
 }

@@ -322,7 +322,7 @@ func (s *scene) allocated(consumer string) *scene {
 
 // An instance that only the inventory's record names is no less a tenant, whatever state the workflow has: the device
 // is not taken from it in silence, and neither is its record destroyed by other hardware or another slot. An operator
-// is not told that it is his already.
+// is not answered that it is his already.
 //
 // F31, F36
 func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {

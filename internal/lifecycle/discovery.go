@@ -20,7 +20,7 @@ const (
 	hostNotice = 20 * time.Second
 	// recentLook is how old the host's last look at a device may be when it is bound.
 	recentLook = 5 * time.Second
-	// bindLookDeadline bounds the looks before a bind: the claim outlasts it, after a question to an appliance too.
+	// bindLookDeadline bounds a look before a bind: the claim outlasts it, after a question to an appliance too.
 	bindLookDeadline = hostResponse + 5*time.Second
 	// maxLookAge is how old the host's last look at a device may be when its reservation is lowered. A clean ends with
 	// one.
@@ -48,24 +48,18 @@ func (d *State) discovered(j *Job, o Outcome) *device.Fault {
 	if o.Fault != nil {
 		return o.Fault
 	}
-	found := *o.Found.(*contract.DiscoveryResult)
-	j.SeenAt = d.saw(j, j.Began, found.ObservedAt)
-	d.keep(found)
+	j.SeenAt = j.Began // it looked after that
+	d.saw(j, j.Began)
+	d.keep(*o.Found.(*contract.DiscoveryResult))
 	return nil
 }
 
-// saw records when the host saw the enrolled device, which may be long before its answer: at the time that it says, if
-// that is between the question and now, or else when it was asked. It does not count if the hardware may have changed
+// saw records that the host saw the enrolled device at that time. It does not count if the hardware may have changed
 // since: that is looked at for itself.
-func (d *State) saw(j *Job, asked, says time.Time) time.Time {
-	at := asked
-	if says.After(asked) && !says.After(d.now) {
-		at = says.UTC()
-	}
+func (d *State) saw(j *Job, at time.Time) {
 	if !d.Intent.HardwareChanged && (j.ID == jobLook || d.job(jobLook) == nil) {
 		d.SeenAt = at
 	}
-	return at
 }
 
 // seenLately says that the host has just seen the device, and reported no change of the hardware since: it need not
@@ -188,7 +182,7 @@ func (d *State) lookEnds(j *Job, f *device.Fault) {
 func (d *State) bindLook(j *Job) {
 	j.Host = d.Host
 	how := whileClientWaits()
-	how.Within = j.Since.Add(bindLookDeadline).Sub(d.now)
+	how.Within = bindLookDeadline
 	d.discover(j, how)
 }
 

@@ -166,10 +166,9 @@ func TestASilentHostRefusesABind(t *testing.T) {
 }
 
 // freezes: the host does what it is asked once, and its answer comes later.
-func (s *scene) freezes(activity string, by time.Duration, meanwhile func()) {
+func (s *scene) freezes(activity string, by time.Duration) {
 	s.ends[activity] = func(o Outcome) Outcome {
 		delete(s.ends, activity)
-		meanwhile()
 		s.made, s.now = nil, s.now.Add(by)
 		return o
 	}
@@ -189,7 +188,7 @@ func TestALateStepIsNoLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := bound(t, false)
-			s.freezes("verify", c.by, func() {})
+			s.freezes("verify", c.by)
 			s.before = func() {
 				if due := s.d.Due(); len(due) == 1 && due[0].Activity == "verify" {
 					s.now, s.before = s.now.Add(c.takes), nil
@@ -207,7 +206,7 @@ func TestALateStepIsNoLook(t *testing.T) {
 // A bind waits for the look that an event asked for. Where the host does not answer that, it is not bound unseen.
 //
 // F39
-func TestALookAfterAnEventThatFailedIsMadeAgain(t *testing.T) {
+func TestABindAfterAnEventThatWasNotLookedAtIsRefused(t *testing.T) {
 	s := offered(t)
 	bind, err := s.send(contract.VerbBind, bindI1)
 	require.NoError(t, err)

@@ -527,14 +527,21 @@ func TestADryRunIsDecideOnACopy(t *testing.T) {
 	require.Equal(t, device.Retired, s.d.Device.State)
 }
 
-// A device that is being replaced while it is to be forgotten keeps its provider.
-func TestAForgetThatIsTooLateDeletesNothing(t *testing.T) {
-	s := available(t, false)
+// replacing gives a retired device whose replacement has begun.
+func replacing(t *testing.T) (s *scene, replace *Job) {
+	t.Helper()
+	s = available(t, false)
 	s.ok(contract.VerbRetire, contract.RetireInput{Reason: "old"})
 	s.rest()
 	s.host.Identity.Serial = "S2"
 	replace, err := s.send(contract.VerbReplace, contract.ReplaceInput{})
 	require.NoError(t, err)
+	return s, replace
+}
+
+// A device that is being replaced while it is to be forgotten keeps its provider.
+func TestAForgetThatIsTooLateDeletesNothing(t *testing.T) {
+	s, replace := replacing(t)
 	forget, err := s.send(contract.VerbForget, contract.TenantInput{})
 	require.NoError(t, err)
 	s.made = nil
@@ -562,12 +569,7 @@ func TestWhatIsAskedAheadIsARequestOfItsOwn(t *testing.T) {
 
 // A device that is replaced while it is to be retired, which it was when that was asked, is retired then.
 func TestARetireThatIsSoAlreadyIsJudgedAfterTheRead(t *testing.T) {
-	s := available(t, false)
-	s.ok(contract.VerbRetire, contract.RetireInput{Reason: "old"})
-	s.rest()
-	s.host.Identity.Serial = "S2"
-	replace, err := s.send(contract.VerbReplace, contract.ReplaceInput{})
-	require.NoError(t, err)
+	s, replace := replacing(t)
 	retire, err := s.send(contract.VerbRetire, contract.RetireInput{Reason: "old, too"})
 	require.NoError(t, err)
 	s.rest()

@@ -185,7 +185,11 @@ func (d *State) stepEnded(j *Job, o Outcome) {
 			return
 		}
 	}
-	d.saw(j, run.StepAt, answer.SeenAt)
+	at := run.StepAt
+	if seen := answer.SeenAt; seen.After(at) && !seen.After(d.now) { // which may be long before its answer
+		at = seen.UTC()
+	}
+	d.saw(j, at)
 	d.cleanGoesOn(j)
 }
 

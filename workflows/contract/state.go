@@ -185,10 +185,8 @@ type DiscoveryResult struct {
 	Excluded *device.Fault `json:"excluded,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	// Steps are the steps that the host's worker has, with their versions.
-	Steps map[string]int `json:"steps,omitempty"`
-	// ObservedAt is when the host had looked, by the server's clock, and not later; of a device with a change mark, when
-	// the activity began: the host looked after that.
-	ObservedAt time.Time `json:"observed_at,omitzero"`
+	Steps      map[string]int `json:"steps,omitempty"`
+	ObservedAt time.Time      `json:"observed_at,omitzero"`
 	// Written: others have written to the device since Burnish did (F39). The state does not keep it.
 	Written bool `json:"written,omitempty"`
 	// Record is the host's record of the device, for counters that must never decrease.
