@@ -31,6 +31,8 @@ func abort(t *testing.T, awaited string, program ...string) syscall.WaitStatus {
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), playWorker + "=1", "GOTRACEBACK=crash", "TEMPORAL_ADDRESS=127.0.0.1:1",
 		"BURNISH_STATE_DIR=" + cmd.Dir}
+	_, err := cmd.StdinPipe() // which stays open: a shell that reads from it waits
+	require.NoError(t, err)
 	said, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
