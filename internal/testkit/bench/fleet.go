@@ -32,7 +32,7 @@ type fleet struct {
 	*place
 	where     string // in the names of the figures
 	names     []string
-	many, few []string // those that turn over at once
+	many, few int      // how many turn over at once
 	restarts  []string // one for each start of the control worker
 }
 
@@ -43,9 +43,9 @@ func (b *bench) fleet(ctx context.Context) {
 
 // fleetOn measures a fleet at a place that nothing else uses.
 func (b *bench) fleetOn(ctx context.Context, p *place, where string, devices, hosts int) {
-	many, few, restarts := scale(b, 1000, 100), scale(b, 100, 20), scale(b, 5, 3)
+	restarts := scale(b, 5, 3)
 	p.polls = rate.NewLimiter(fleetPolls, 1)
-	f := &fleet{place: p, where: where}
+	f := &fleet{place: p, where: where, many: scale(b, 1000, 100), few: scale(b, 100, 20)}
 	var racks []string
 	for i := range hosts {
 		racks = append(racks, fmt.Sprintf("rack%03d", i))
@@ -53,7 +53,7 @@ func (b *bench) fleetOn(ctx context.Context, p *place, where string, devices, ho
 	for i := range devices {
 		f.names = append(f.names, fmt.Sprintf("%s-%05d", racks[i%hosts], i))
 	}
-	f.many, f.few, f.restarts = f.names[:many], f.names[many:many+few], f.names[many+few:many+few+restarts]
+	f.restarts = f.names[2*f.many : 2*f.many+restarts]
 	b.populate(ctx, f, racks)
 	f.worker = p.Worker("control", noSweep, fmt.Sprintf("BURNISH_WORKFLOW_CACHE=%d", 2*devices))
 	b.atEnd(func() error { return f.worker.Process.Stop() })
@@ -138,28 +138,36 @@ func (f *fleet) listings(ctx context.Context, b *bench) {
 	b.add(beyond("  `burnish list` beyond Temporal's own listing, median"+f.where, got[0][took], got[1][took], maxListExtra))
 }
 
-// rates compares the turnovers of very many devices at once with those of few.
+// rates compares the turnovers of very many devices at once with those of few. Both go through as many
+// devices, so that a device has been idle before each of its binds, and its host looks at it.
 func (f *fleet) rates(ctx context.Context, b *bench) {
-	b.progress("fleet: turnovers of %d devices at once", len(f.many))
-	got := must.Get(interleave(ctx, scale(b, 2, 1), f.steady(f.many, len(f.many)), f.steady(f.few, len(f.many))))
-	b.add(compared(fmt.Sprintf("  turnovers of %d devices at once%s (baseline: %d at once)", len(f.many), f.where,
-		len(f.few)), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minManyRatio))
+	b.progress("fleet: turnovers of %d devices at once", f.many)
+	first, others := f.names[:f.many], f.names[f.many:2*f.many]
+	got := must.Get(interleave(ctx, scale(b, 2, 1), f.steady(first, f.many), f.steady(others, f.few)))
+	b.add(compared(fmt.Sprintf("  turnovers of %d devices at once%s (baseline: %d at once)", f.many, f.where, f.few),
+		"/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minManyRatio))
 }
 
-// steady measures n turnovers of devices that all turn over again and again: from when half as
-// many turnovers as devices have ended, until n more have.
-func (f *fleet) steady(names []string, n int) measurement {
+// steady measures as many turnovers as there are devices, so many at once, each of the device that has been
+// idle for longest: from when half of the first have ended.
+func (f *fleet) steady(names []string, atOnce int) measurement {
 	return func(ctx context.Context) (values, error) {
+		idle := make(chan string, len(names))
+		for _, name := range names {
+			idle <- name
+		}
 		var mu sync.Mutex
 		var ends []time.Time
-		must.Get(load(len(names), n+len(names), nil, func(i int) error {
-			_, err := f.turnover(contract.WorkflowID(names[i]))(ctx)
+		must.Get(load(atOnce, len(names)+atOnce, nil, func(int) error {
+			name := <-idle
+			_, err := f.turnover(contract.WorkflowID(name))(ctx)
+			idle <- name
 			mu.Lock()
 			defer mu.Unlock()
 			ends = append(ends, time.Now())
 			return err
 		}))
-		from := len(names) / 2
-		return values{"rate": float64(n-1) / ends[from+n-1].Sub(ends[from]).Seconds()}, nil
+		from := atOnce / 2
+		return values{"rate": float64(len(names)-1) / ends[from+len(names)-1].Sub(ends[from]).Seconds()}, nil
 	}
 }
