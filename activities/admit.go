@@ -114,6 +114,9 @@ func (a *attempt) evidenceOf() string {
 	if a.in.Provider != "" {
 		key += " of " + a.in.Provider
 	}
+	if a.in.Reservation != "" { // what was done under another reservation is not signed under this one
+		key += " under " + a.in.Reservation
+	}
 	return key
 }
 

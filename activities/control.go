@@ -9,6 +9,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/internal/proof"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -20,6 +21,8 @@ type Control struct {
 	Client *client.Client
 	// Real: schedulers allocate what is in Store, so that no fake device may be in it.
 	Real bool
+	// Gate has hosts prove their cleans before a device is offered; nil: what they answer is believed.
+	Gate *proof.Gate
 }
 
 // Activities gives all activities of a control worker by name.
@@ -79,18 +82,28 @@ func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationReq
 			most := *expect + earlier
 			expect = &most
 		}
-		return inventory.EnsureReserved(ctx, c.Store, id, expect,
-			inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration})
+		holder := inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration}
+		if c.Gate != nil && (in.Owner == device.OwnerNova || id == contract.DeviceUUID(in.Name)) {
+			holder.Receipt = func(before, now device.Inventory) string {
+				return c.Gate.Give(in.Name, id, before, now, in.Receipt)
+			}
+		}
+		return inventory.EnsureReserved(ctx, c.Store, id, expect, holder)
 	})
 }
 
 // Unreserve lowers the reservation with exactly the given generation, and reads it back
 // (F5). It reads no generation itself, and writes to the provider that the generation is
-// of. The server never retries it.
+// of. The server never retries it. Final: a clean that its host does not prove.
 func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	id := in.UUID
 	if in.Owner == device.OwnerNova {
 		id = in.Provider
+	}
+	if c.Gate != nil {
+		if err := c.Gate.MayOffer(in.Name, id, in.Generation, in.Receipt, in.Statements); err != nil {
+			return device.Inventory{}, asError(err, in.Name)
+		}
 	}
 	v, err := inventory.Unreserve(ctx, c.Store, id, in.Generation)
 	return of(in.Provider, v), asError(err, in.Name)
@@ -98,8 +111,11 @@ func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest)
 
 // DeleteProvider deletes the device's provider; one of Nova's stays, reserved. A second run
 // finds nothing to do. Retried: an inventory that does not answer.
+//
+// Where hosts prove their cleans, each stays: another one of the same UUID would count its generations anew, and old
+// proofs would be of it.
 func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
-	if in.Owner == device.OwnerNova {
+	if in.Owner == device.OwnerNova || c.Gate != nil {
 		return device.Inventory{}, nil
 	}
 	return device.Inventory{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)

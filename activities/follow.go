@@ -45,7 +45,7 @@ func (a *attempt) follow(ctx context.Context, result contract.StepResult) *contr
 	got, err := next.do(ctx)
 	if err == nil {
 		a.seen = next.seen
-		return &contract.NextResult{Result: &got}
+		return &contract.NextResult{Result: &got, Statement: next.statement}
 	}
 	refusal, final := contract.RefusalOf(err)
 	if !final || temporal.IsCanceledError(err) || retriedFault(err) != nil ||

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
+	"burnish/internal/proof"
 	"burnish/workflows/contract"
 )
 
@@ -26,8 +28,10 @@ type Hardware struct {
 	Drivers map[string]hardware.Driver
 	Steps   steps.List
 	Slots   *host.FairSemaphore
-	Log     *slog.Logger
-	trail   trail
+	// Key is the host's own, by which it signs what it did.
+	Key   proof.HostKey
+	Log   *slog.Logger
+	trail trail
 
 	enrolling sync.Mutex // held from the check of who has a device to its record
 	opened    sync.Map   // by device, until when a step that has it open may cause events; zero: until it closes it
@@ -73,7 +77,7 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 	return func(ctx context.Context, in contract.StepInput) (contract.StepAnswer, error) {
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx), began: time.Now()}
 		result, err := a.do(ctx)
-		answer := contract.StepAnswer{StepResult: result}
+		answer := contract.StepAnswer{StepResult: result, Statement: a.statement}
 		if err == nil {
 			answer.Next = a.follow(ctx, result)
 			answer.SeenAt = a.info.StartedTime.Add(a.seen).UTC()
@@ -85,12 +89,29 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 // do runs the attempt and says how it ended.
 func (a *attempt) do(ctx context.Context) (contract.StepResult, error) {
 	result, err := a.run(ctx)
+	if err == nil && a.in.Reservation != "" {
+		a.statement, err = a.sign(result)
+	}
 	err = a.where(a.explain(ctx, err))
 	a.dropSlot(err)
 	a.reportFailure(ctx, err)
 	a.meter(ctx, err)
 	a.logEnd(result, err)
 	return result, err
+}
+
+// sign is this host's own statement that the step was done, with its result.
+func (a *attempt) sign(result contract.StepResult) (string, error) {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return "", err
+	}
+	e := a.in.Enrollment
+	return a.Key.Sign(proof.Statement{
+		Host: a.Host.Name(), Device: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings,
+		Unit: a.in.Identity.Hardware(), Reservation: a.in.Reservation, Clean: a.in.Clean, Step: a.step.Name,
+		Version: a.step.Version, Seq: a.in.Seq, Result: text,
+	})
 }
 
 // attempt is one attempt of one scheduling of one step.
@@ -115,6 +136,8 @@ type attempt struct {
 	// has worked at this step. seed is that of the step's samples, 0 if it took none.
 	begun, resumes bool
 	seed           uint64
+	// statement is what the host signed of the step; "": nobody asked for it.
+	statement string
 	// lease is the attempt's right to write.
 	lease *lease
 	// follows: the step follows another one in its activity, for a moment. before is that one's

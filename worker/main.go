@@ -25,6 +25,7 @@ import (
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
 	"burnish/internal/logs"
+	"burnish/internal/proof"
 	"burnish/internal/telemetry"
 	"burnish/workflows/client"
 )
@@ -65,6 +66,8 @@ func run(args []string) error {
 			return runNVMeHelper(args[1:])
 		case script.Subcommand:
 			return script.RunSupervisor()
+		case "key":
+			return printHostKey()
 		case "--version", "version":
 			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil
@@ -326,6 +329,20 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
+// printHostKey prints the entry of this host for the file of BURNISH_HOST_KEYS.
+func printHostKey() error {
+	settings, err := config.LoadWorker()
+	if err != nil {
+		return usageError{err}
+	}
+	key, err := proof.OpenHostKey(settings.HostKeyFile())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "- name: %s\n  key: %s\n", settings.Host, key.Public())
+	return nil
+}
+
 func help() error {
 	text, err := config.WorkerHelp()
 	if err != nil {
@@ -337,6 +354,8 @@ environment; an empty variable counts as not set:
 `+text+`
 Temporal is found by TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…,
 TEMPORAL_API_KEY, as by the command temporal.
+
+burnish-worker key prints this host's entry for the file of BURNISH_HOST_KEYS.
 
 Example:
   TEMPORAL_ADDRESS=127.0.0.1:7233 BURNISH_ROLE=host BURNISH_HOST=h1 \

@@ -29,6 +29,7 @@ import (
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/oneview"
+	"burnish/internal/proof"
 	"burnish/internal/telemetry"
 	"burnish/internal/uevent"
 	"burnish/workflows/client"
@@ -93,6 +94,9 @@ func validate(settings config.Worker) error {
 	}
 	if _, err := overrideKey(settings); err != nil {
 		wrong = append(wrong, fmt.Errorf("BURNISH_API_KEY: %w", err))
+	}
+	if _, err := openGate(settings); err != nil {
+		wrong = append(wrong, fmt.Errorf("BURNISH_HOST_KEYS: %w", err))
 	}
 	if settings.Role.Controls() && settings.APIAddress != "" {
 		if _, err := openAPI(settings, slog.New(slog.DiscardHandler)); err != nil {
@@ -168,7 +172,11 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 		w.RegisterWorkflowWithOptions(do, registered)
 	}
 	asks := client.New(temporal)
-	control := &activities.Control{Store: store, Client: asks, Real: settings.Inventory == placementKind}
+	gate, err := openGate(settings)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("BURNISH_HOST_KEYS: %w", err)}
+	}
+	control := &activities.Control{Store: store, Client: asks, Real: settings.Inventory == placementKind, Gate: gate}
 	all := control.Activities()
 	if fleet, ok := store.(inventory.Lister); ok {
 		maps.Copy(all, (&activities.Reconciler{Client: asks, Fleet: fleet, Log: logger}).Activities())
@@ -186,6 +194,21 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	}
 	logger.Info("control worker polls", "queue", contract.Queue)
 	return func() error { w.Stop(); return nil }, nil
+}
+
+// openGate gives what has hosts prove their cleans; nil: they are believed.
+func openGate(settings config.Worker) (*proof.Gate, error) {
+	if settings.HostKeys == "" || !settings.Role.Controls() {
+		return nil, nil
+	}
+	if settings.APIKey == "" {
+		return nil, errors.New("set BURNISH_API_KEY, too: control workers sign the receipts of reservations with it")
+	}
+	secret, err := host.ReadPrivate(settings.APIKey)
+	if err != nil {
+		return nil, err
+	}
+	return proof.OpenGate(settings.HostKeys, proof.NewReceipts(secret), steps.All().Planning())
 }
 
 // newDrivers makes the drivers of a host by their names.
@@ -216,6 +239,10 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 		return h, err
 	}
 	h.host, h.stop = thisHost, thisHost.Close
+	key, err := proof.OpenHostKey(settings.HostKeyFile())
+	if err != nil {
+		return h, err
+	}
 	drivers, err := drive(settings.Drivers, drivers.Host{
 		StateDir: thisHost.Dir(), Rules: rules, NVMeHelper: settings.NVMeHelper, Policy: settings.Policy,
 	})
@@ -239,7 +266,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	}
 	hardwareActivities := &activities.Hardware{
 		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: slots, Log: logger,
-		Confirm: server.confirm, Report: client.New(server.temporal).ReportWait,
+		Confirm: server.confirm, Report: client.New(server.temporal).ReportWait, Key: key,
 	}
 	reporter := &activities.WaitReporter{Report: hardwareActivities.Report, Log: logger}
 	for _, step := range hardwareActivities.Steps {

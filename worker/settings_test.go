@@ -38,6 +38,7 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 		"no TLS":                        {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens}, "set BURNISH_API_TLS_CERT and _KEY", true},
 		"no oneview.yaml":               {[]string{"BURNISH_ONEVIEW=/nowhere/oneview.yaml"}, "BURNISH_ONEVIEW: open /nowhere", false},
 		"a key that others may read":    {[]string{"BURNISH_API_KEY=" + open}, "BURNISH_API_KEY: " + open + " may be read by others", false},
+		"keys of hosts without a key":   {[]string{"BURNISH_HOST_KEYS=/nowhere/host_keys.yaml"}, "BURNISH_HOST_KEYS: set BURNISH_API_KEY, too", false},
 		"a secret that others may read": {[]string{"BURNISH_METADATA_ADDRESS=127.0.0.1:18775", "BURNISH_METADATA_SECRET_FILE=" + open}, "BURNISH_METADATA_SECRET_FILE: " + open + " may be read by others", false},
 		"a broker without Placement":    {[]string{"BURNISH_AMQP_URL=amqp://h1"}, "set BURNISH_INVENTORY=placement", false},
 		"nothing to authenticate by":    {[]string{tcp}, "BURNISH_API_ADDRESS: over TCP callers need tokens", false},

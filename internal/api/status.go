@@ -43,6 +43,7 @@ var statuses = map[device.Code]int{
 
 	device.CodeInternal:         http.StatusInternalServerError,
 	device.CodeResultMismatch:   http.StatusInternalServerError,
+	device.CodeNotProved:        http.StatusInternalServerError,
 	device.CodeStateDirError:    http.StatusInternalServerError,
 	device.CodeInventoryInvalid: http.StatusInternalServerError,
 

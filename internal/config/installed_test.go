@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the settings that packages instal
 
 // Which worker reads a setting: those that are in neither list are read by the control worker alone.
 var (
-	ofHost = []string{"HOST", "HOST_FILE", "DRIVERS", "MAX_CLEANS_PER_HOST", "NVME_HELPER"}
+	ofHost = []string{"HOST", "HOST_FILE", "HOST_KEY", "DRIVERS", "MAX_CLEANS_PER_HOST", "NVME_HELPER"}
 	ofBoth = []string{"ROLE", "STATE_DIR", "STOP_TIMEOUT", "SWEEP_INTERVAL", "ACCEPT_SERVER", "CODEC_KEYS",
 		"METRICS_ADDRESS", "LOG_FORMAT", "LOG_LEVEL", "DEBUG"}
 )

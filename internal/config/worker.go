@@ -69,6 +69,8 @@ type Worker struct {
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations, with the inventory, of a host's records with the running workflows, and of offered devices with their records; 0: only when a notification or a signal requests one"`
 	AcceptServer     string        `env:"ACCEPT_SERVER" help:"CLUSTER/NAMESPACE: the Temporal cluster and namespace that take over STATE_DIR from the ones recorded there"`
 	CodecKeys        string        `env:"CODEC_KEYS" help:"a file of keys, mode 0600, the same for all workers and commands: what Temporal keeps of devices is encrypted; default: it is not"`
+	HostKey          string        `env:"HOST_KEY" help:"the file of this host's private key, which is made if it is missing; default: host.key in STATE_DIR"`
+	HostKeys         string        `env:"HOST_KEYS" help:"the file of the public keys of hosts, read by control workers: a device is offered only if its host has signed its clean (needs BURNISH_API_KEY); default: what hosts answer is believed"`
 	Versioned        bool          `env:"VERSIONED" envDefault:"false" help:"control workers of several versions run beside each other, and each run of a workflow stays with its own: see burnish upgrade"`
 	MetricsAddress   string        `env:"METRICS_ADDRESS" help:"HOST:PORT where /metrics, /healthz and /readyz answer, over HTTP and to everybody: counts only; default: none"`
 	// API holds the settings of the HTTP API.
@@ -80,6 +82,9 @@ type Worker struct {
 	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
 }
+
+// HostKeyFile is where this host's private key lies.
+func (w Worker) HostKeyFile() string { return cmp.Or(w.HostKey, filepath.Join(w.StateDir, "host.key")) }
 
 const prefix = "BURNISH_"
 
@@ -169,6 +174,8 @@ func (w Worker) check() error {
 		"%q is not of the form CLUSTER/NAMESPACE", w.AcceptServer)
 	refuse(w.GracefulStop <= 0, "STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
 	refuse(w.CodecKeys != "" && !filepath.IsAbs(w.CodecKeys), "CODEC_KEYS", "%q is not an absolute path", w.CodecKeys)
+	refuse(w.HostKey != "" && !filepath.IsAbs(w.HostKey), "HOST_KEY", "%q is not an absolute path", w.HostKey)
+	refuse(w.HostKeys != "" && !filepath.IsAbs(w.HostKeys), "HOST_KEYS", "%q is not an absolute path", w.HostKeys)
 	refuse(w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper), "NVME_HELPER", "%q is not an absolute path", w.NVMeHelper)
 	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" {
 		refuse(err != nil, "AMQP_URL", "%v", err) // which never contains the password

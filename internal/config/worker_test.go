@@ -83,6 +83,8 @@ func settings(t *testing.T) map[string]setting {
 		"STOP_TIMEOUT":    {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
 		"ACCEPT_SERVER":   {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},
 		"CODEC_KEYS":      {"CodecKeys", "", "/etc/burnish/codec.keys", "/etc/burnish/codec.keys", map[string]string{"codec.keys": "\"codec.keys\" is not an absolute path"}},
+		"HOST_KEY":        {"HostKey", "", "/etc/burnish/host.key", "/etc/burnish/host.key", map[string]string{"host.key": "\"host.key\" is not an absolute path"}},
+		"HOST_KEYS":       {"HostKeys", "", "/etc/burnish/host_keys.yaml", "/etc/burnish/host_keys.yaml", map[string]string{"host_keys.yaml": "\"host_keys.yaml\" is not an absolute path"}},
 		"VERSIONED":       {"Versioned", false, "true", true, noBool},
 		"METRICS_ADDRESS": {"MetricsAddress", "", "127.0.0.1:9464", "127.0.0.1:9464", map[string]string{"9464": "not of the form HOST:PORT"}},
 		"METADATA_ADDRESS": {"MetadataAddress", "", ":8775", ":8775", map[string]string{

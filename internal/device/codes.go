@@ -8,7 +8,7 @@ func Codes() []Code {
 		CodeWorkerRestarted, CodeWorkerStopping, CodeServerUnreachable, CodeWaitingForSlot, CodeBreakerOpen,
 		CodeCanaryRunning,
 		CodeFreeCapacity, CodePowerUnknown, CodeNoPowerControl, CodeNoProgress, CodeSuperseded, CodeResultMismatch,
-		CodeVerifyFailed, CodeStepFailed, CodeInternal, CodeAutomatedCleanOff, CodeTenantUnrecorded, CodeTenantLeft,
+		CodeNotProved, CodeVerifyFailed, CodeStepFailed, CodeInternal, CodeAutomatedCleanOff, CodeTenantUnrecorded, CodeTenantLeft,
 		CodeAlreadyBurned, CodeInUse, CodeConflict, CodeReservationChanged, CodeInventoryGenerationAhead,
 		CodeInventoryUnavailable, CodeInventoryInvalid, CodeReservationUnknown, CodeNoProvider, CodeUnknownDriver,
 		CodeInvalidSetting, CodeInvalidConfig, CodeNotAllowed, CodeOverwriteUnsupported, CodeIdentityChanged,

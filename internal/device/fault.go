@@ -71,6 +71,7 @@ const (
 	CodeNoProgress        Code = "no_progress"
 	CodeSuperseded        Code = "superseded"
 	CodeResultMismatch    Code = "result_mismatch"
+	CodeNotProved         Code = "not_proved"
 	CodeVerifyFailed      Code = "verify_failed"
 	CodeStepFailed        Code = "step_failed"
 	CodeInternal          Code = "internal"

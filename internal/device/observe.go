@@ -109,6 +109,8 @@ type Inventory struct {
 	Provider string `json:"provider,omitempty"`
 	// Record is what the provider itself records.
 	Record
+	// Receipt is that of the reservation which this write was; "" where none is given (internal/proof).
+	Receipt string `json:"receipt,omitempty"`
 }
 
 // Burned says that no scheduler allocates the device: reserved == total (S0.3).

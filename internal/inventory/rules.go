@@ -20,6 +20,8 @@ type Holder struct {
 	// the caller does not know of.
 	Left           string
 	LeftGeneration int64
+	// Receipt gives the receipt of the reservation from what the provider was before it and is now; nil: none.
+	Receipt func(before, now device.Inventory) string
 }
 
 // replaces gives the record to be written over what the provider records now; nil keeps
@@ -86,7 +88,11 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, ho
 		if err != nil {
 			return device.Inventory{}, err
 		}
-		return readBackReserved(ctx, s, uuid, v, put)
+		now, err := readBackReserved(ctx, s, uuid, v, put)
+		if err == nil && holder.Receipt != nil {
+			now.Receipt = holder.Receipt(v, now)
+		}
+		return now, err
 	})
 }
 

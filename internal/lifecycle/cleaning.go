@@ -233,6 +233,7 @@ func (d *State) cleanFinishes(j *Job) {
 		d.finishClean("failed", f)
 	case run.Full:
 		d.archive("cleaned", nil)
+		d.Statements = run.Statements
 		d.must(device.Event{Kind: device.CleanDone})
 	case d.owes(): // the device does not go through its return to the offer
 		d.profile(j, ProfileKind{Remove: true}, phCleanReleased)

@@ -21,7 +21,7 @@ func (d *State) Clone() *State {
 	}
 	if c := d.Clean; c != nil {
 		run := *c
-		run.Results = slices.Clip(run.Results)
+		run.Results, run.Statements = slices.Clip(run.Results), slices.Clip(run.Statements)
 		if run.Slot != nil {
 			slot := *run.Slot
 			run.Slot = &slot

@@ -136,6 +136,12 @@ func (d *State) answered(j *Job, o Outcome) (device.Inventory, *device.Fault) {
 	d.endWait(contract.WaitProvider)
 	known, readAgain := d.known().After(d.Device, found, in.Expect != nil || in.Generation != 0)
 	d.Generation, d.Provider, d.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
+	if !j.Reads || found.Reserved == 0 {
+		number := d.Reservation()
+		if d.Receipt = found.Receipt; d.Reservation() != number {
+			d.Statements = nil // nothing is known of what happened between the two reservations
+		}
+	}
 	if in.Record != nil && found.Witness != device.WitnessBound {
 		d.BurnedFor = ""
 	}
@@ -157,7 +163,7 @@ func (d *State) read(j *Job, in contract.ReservationRequest, how How) {
 
 // reserve makes a call that reserves the provider.
 func (d *State) reserve(j *Job, in contract.ReservationRequest, how How) {
-	how.What = "reserve " + d.Name
+	how.What, in.Receipt = "reserve "+d.Name, d.Receipt
 	d.inventory(j, contract.ActivityEnsureReserved, in, how)
 }
 

@@ -164,7 +164,7 @@ func (d *State) lowerLooked(j *Job, o Outcome) {
 func (d *State) lowerCall(j *Job) {
 	j.Asked = device.Ask(device.AskUnreserve, d.Device, device.Known{Generation: j.Generation, Provider: j.Provider})
 	in := d.lowerRequest(j)
-	in.Provider = j.Provider
+	in.Provider, in.Receipt, in.Statements = j.Provider, d.Receipt, d.Statements
 	d.inventory(j, contract.ActivityUnreserve, in,
 		How{Once: true, Client: true, InTask: j.InTask, What: "unreserve " + d.Name})
 }

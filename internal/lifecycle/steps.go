@@ -142,7 +142,8 @@ func (d *State) step(j *Job) {
 			Enrollment: d.Enrollment, Identity: d.Host.Identity, Operation: run.Operation,
 			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: run.Seq,
 			Binding: d.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
-			Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: j.Tries > 0,
+			Reservation: d.Reservation(),
+			Resume:      run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: j.Tries > 0,
 			Rest: rest(run), More: onHost(run, run.Next+1), Next: next,
 		}})
 }
@@ -170,7 +171,7 @@ func (d *State) stepEnded(j *Job, o Outcome) {
 		answer = *o.Found.(*contract.StepAnswer)
 	}
 	allowed, seq := run.NextAllowed, run.Seq
-	if d.stepOver(j, seq, answer.StepResult, o) {
+	if d.stepOver(j, seq, answer.StepResult, answer.Statement, o) {
 		return
 	}
 	if next := answer.Next; allowed && next != nil { // its host began it in the activity of the one before it
@@ -181,7 +182,7 @@ func (d *State) stepEnded(j *Job, o Outcome) {
 		} else if next.Result != nil {
 			result = *next.Result
 		}
-		if d.stepOver(j, seq+1, result, o) {
+		if d.stepOver(j, seq+1, result, next.Statement, o) {
 			return
 		}
 	}
@@ -199,6 +200,7 @@ func (d *State) replan(j *Job, o Outcome) {
 		run := j.Run
 		// Another ID, so that the host's journal does not skip steps that the old plan finished.
 		run.Replans, run.Next, run.Results, run.Resume = run.Replans+1, 0, nil, nil
+		run.Statements = nil
 		run.ID = fmt.Sprintf("%s/%d/%d", d.by.Run(), run.Number, run.Replans)
 		o.Fault = d.makePlan(run)
 	}
@@ -245,9 +247,9 @@ func errBudgetExceeded(step string, budget time.Duration) *device.Fault {
 	}
 }
 
-// stepOver records how one step of the plan ended, the scheduling seq of it, and says whether the clean has ended with
-// it.
-func (d *State) stepOver(j *Job, seq int64, result contract.StepResult, o Outcome) bool {
+// stepOver records how one step of the plan ended, the scheduling seq of it, with what its host signed, and says whether
+// the clean has ended with it.
+func (d *State) stepOver(j *Job, seq int64, result contract.StepResult, statement string, o Outcome) bool {
 	run := j.Run
 	d.countFailure(run, o.Fault)
 	d.noteFailure(run, o)
@@ -264,6 +266,9 @@ func (d *State) stepOver(j *Job, seq int64, result contract.StepResult, o Outcom
 	}
 	if result.Firmware != "" {
 		d.Host.Identity.Firmware = result.Firmware
+	}
+	if statement != "" {
+		run.Statements = append(run.Statements, statement)
 	}
 	result.Clean, result.Seq, result.Firmware = "", 0, "" // known by now
 	run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime

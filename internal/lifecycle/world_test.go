@@ -16,6 +16,7 @@ import (
 
 	"burnish/activities"
 	"burnish/internal/device"
+	"burnish/internal/proof"
 	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
@@ -52,6 +53,9 @@ type world struct {
 	// slots are those that the limits were asked for; limitsAway: no worker takes the question.
 	slots      []contract.SlotRequest
 	limitsAway bool
+	// gate has the host prove what it did, which signs with key; nil: it is believed.
+	gate *proof.Gate
+	key  proof.HostKey
 	// tries are how often a call was made, ready when it is made again or given up, began its first attempt.
 	tries        map[string]int
 	ready, began map[string]time.Time
@@ -158,7 +162,7 @@ func (s *scene) ended(c Call, o Outcome) {
 func (s *scene) carriedOut(c Call, earlier int) Outcome {
 	ctx, err := activityContext()
 	require.NoError(s, err)
-	control := &activities.Control{Store: s.inv, Real: s.real}
+	control := &activities.Control{Store: s.inv, Real: s.real, Gate: s.gate}
 	if c.Activity == contract.ActivityForget {
 		s.known = false
 		return Outcome{}
@@ -283,7 +287,15 @@ func (s *scene) stepped(in contract.StepInput) Outcome {
 	case "firmware_reflash":
 		result.Firmware = s.host.Identity.Firmware
 	}
-	return Outcome{Found: &contract.StepAnswer{StepResult: result, SeenAt: s.now.UTC()}}
+	statement := ""
+	if in.Reservation != "" {
+		signed, err := s.key.Sign(proof.Statement{Host: "h1", Device: in.Enrollment.Name, Driver: in.Enrollment.Driver,
+			Settings: in.Enrollment.Settings, Unit: in.Identity.Hardware(), Reservation: in.Reservation, Clean: in.Clean,
+			Step: in.Step, Version: in.Version, Seq: in.Seq, Result: json.RawMessage(`{}`)})
+		require.NoError(s, err)
+		statement = signed
+	}
+	return Outcome{Found: &contract.StepAnswer{StepResult: result, Statement: statement, SeenAt: s.now.UTC()}}
 }
 
 // stepsRun are the steps that reached the host.

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -52,6 +53,10 @@ type DeviceState struct {
 	BurnedFor string `json:"burned_for,omitempty"`
 	// Provider is the UUID of the provider that has this Generation, if Nova owns it.
 	Provider string `json:"provider,omitempty"`
+	// Receipt is that of the last write that reserved the device, where hosts prove what they did. Statements are
+	// those of the last full clean under it.
+	Receipt    string   `json:"receipt,omitempty"`
+	Statements []string `json:"statements,omitempty"`
 	// Recent contains the last updates by ID with their outcome, so that a repeated one
 	// changes nothing, also after a continue-as-new (KeptUpdates).
 	Recent RecentUpdates `json:"recent,omitempty"`
@@ -93,6 +98,12 @@ type DeviceState struct {
 	// ContinueAsNew asks for a new run as soon as nothing is under way. It is set by a
 	// Cancel, because Temporal ignores further Cancels of the same run.
 	ContinueAsNew bool `json:"continue_as_new,omitempty"`
+}
+
+// Reservation is the number of the reservation that the receipt is of, under which its host signs what it does.
+func (s *DeviceState) Reservation() string {
+	number, _, _ := strings.Cut(s.Receipt, ".")
+	return number
 }
 
 // Left is the instance of the last binding that ended, or of a later burn that failed and
@@ -262,8 +273,9 @@ type CleanRun struct {
 	// which has the number after it.
 	Seq         int64 `json:"seq,omitempty"`
 	NextAllowed bool  `json:"next_allowed,omitempty"`
-	// Results are those of the finished steps, in the plan's order.
-	Results []StepResult `json:"results,omitempty"`
+	// Results are those of the finished steps, in the plan's order. Statements are what their host signed of them.
+	Results    []StepResult `json:"results,omitempty"`
+	Statements []string     `json:"statements,omitempty"`
 	// Generation is the provider's when this clean reserved it: the later unreserve uses it
 	// (F5). Provider is that provider's UUID if Nova owns it.
 	Generation int64  `json:"generation,omitempty"`
@@ -339,9 +351,11 @@ type StepInput struct {
 	// Generation is the provider's, for the host's record.
 	Generation int64 `json:"generation,omitempty"`
 	// Provider is that provider's UUID if Nova owns it: a re-created one counts from 0 again.
-	Provider string        `json:"provider,omitempty"`
-	Budget   time.Duration `json:"budget"`
-	Resume   *Progress     `json:"resume,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	// Reservation is the number under which the host signs what it did; "": it signs nothing.
+	Reservation string        `json:"reservation,omitempty"`
+	Budget      time.Duration `json:"budget"`
+	Resume      *Progress     `json:"resume,omitempty"`
 	// Settings are those of the recorded plan.
 	Settings device.StepSettings `json:"settings"`
 	// Args are the step's arguments of the recorded plan, a JSON object.
@@ -390,8 +404,9 @@ func (in StepInput) Following(ran time.Duration) StepInput {
 // NextResult is how the next step ended that a host began in the activity of the step before
 // it. One of the two is set: what it reports, or why it failed for good.
 type NextResult struct {
-	Result  *StepResult `json:"result,omitempty"`
-	Refusal *Refusal    `json:"refusal,omitempty"`
+	Result    *StepResult `json:"result,omitempty"`
+	Statement string      `json:"statement,omitempty"`
+	Refusal   *Refusal    `json:"refusal,omitempty"`
 }
 
 // StepResult is the result of one step.
@@ -420,7 +435,9 @@ type StepResult struct {
 // step; nil: the host did not begin that, or not to its end.
 type StepAnswer struct {
 	StepResult
-	Next *NextResult `json:"next,omitempty"`
+	// Statement is what the host signed of it, if it was asked under a reservation.
+	Statement string      `json:"statement,omitempty"`
+	Next      *NextResult `json:"next,omitempty"`
 	// SeenAt is when the last step that it did still had the device, by the server's clock: earlier by what the start of
 	// the activity took, and not later.
 	SeenAt time.Time `json:"seen_at,omitzero"`
@@ -491,6 +508,10 @@ type ReservationRequest struct {
 	// attempt of this activity, without the workflow knowing: a local activity runs again when
 	// its workflow task is lost.
 	EarlierWrites int `json:"earlier_writes,omitempty"`
+	// Receipt is that of the last reservation, Statements are what a host signed of its clean under it: where hosts
+	// prove what they did, Unreserve asks for them.
+	Receipt    string   `json:"receipt,omitempty"`
+	Statements []string `json:"statements,omitempty"`
 }
 
 // PreviousRun is an ended run of the same device's workflow, and the instance that the

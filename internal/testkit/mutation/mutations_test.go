@@ -566,4 +566,18 @@ var mutations = []mutation{
 		new:  `ObservedHeld, when(unbound), PendingCleaning,`,
 		pkg:  "./internal/device", test: "TestRequirements",
 	},
+	{
+		rule: "F44", name: "a statement counts under its own reservation",
+		file: "internal/proof/gate.go",
+		old:  `case s.Reservation != of.number:`,
+		new:  `case false:`,
+		pkg:  "./internal/proof", test: "TestADeviceIsOfferedWithTheStatementsOfItsHost",
+	},
+	{
+		rule: "F44", name: "nothing is offered before it is proved",
+		file: "activities/control.go",
+		old:  `if err := c.Gate.MayOffer(in.Name, id, in.Generation, in.Receipt, in.Statements); err != nil {`,
+		new:  `if err := c.Gate.MayOffer(in.Name, id, in.Generation, in.Receipt, in.Statements); err != nil && false {`,
+		pkg:  "./internal/lifecycle", test: "TestWhatIsNotProvedIsAnOperators",
+	},
 }
