@@ -53,6 +53,8 @@ func (s sceneSettings) Plan(of clean.Subject, full bool, asked clean.Request) Re
 	return Plan(s.planner(), of, full, asked)
 }
 
+func (s sceneSettings) Steps(of clean.Subject) []contract.CleanStep { return Steps(s.planner(), of) }
+
 func (s sceneSettings) Choose(of device.Capabilities, action, strategy string) Choice {
 	operation, fault := s.s.policy.NVMe.For(action, strategy).Resolve(of)
 	return Choice{Operation: operation, Fault: fault}

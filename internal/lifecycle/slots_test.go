@@ -29,6 +29,16 @@ func waitsForCapacity(t *testing.T, limitsAway bool) (*scene, *Job) {
 	return s, manage
 }
 
+// reports are what the limits were told.
+func (s *scene) reports() (all []contract.SlotReport) {
+	for _, m := range s.d.Mail {
+		if report, is := m.In.(contract.SlotReport); is {
+			all = append(all, report)
+		}
+	}
+	return all
+}
+
 // A device that waits to leave the offer stays in it: a tenant who binds it has it, and an abort ends the wait, also
 // where no worker takes the question.
 //
@@ -62,9 +72,8 @@ func TestAnAbortEndsTheWaitForASlot(t *testing.T) {
 		require.Equal(t, []any{device.PendingCleaning, steps}, []any{s.d.Device.State, len(s.inputs)})
 		s.ok(contract.VerbAbort, noInput)
 		s.kept(device.Error, device.CodeAborted)
-		require.True(t, slices.ContainsFunc(s.d.Mail, func(m Mail) bool {
-			report, is := m.In.(contract.SlotReport)
-			return is && report.Over && report.Clean == s.slots[0].Clean
+		require.True(t, slices.ContainsFunc(s.reports(), func(r contract.SlotReport) bool {
+			return r.Over && r.Clean == s.slots[0].Clean
 		}))
 	}
 }

@@ -33,6 +33,15 @@ func (d *State) makePlan(run *contract.CleanRun) *device.Fault {
 	return nil
 }
 
+// Steps are those of a full clean of the subject, as they are shown.
+func Steps(planner *clean.Planner, of clean.Subject) []contract.CleanStep {
+	steps := []contract.CleanStep{}
+	for _, p := range planner.Enabled(of) {
+		steps = append(steps, contract.CleanStep{Step: p.Step.Name, Priority: p.Priority, Interface: p.Step.Interface})
+	}
+	return steps
+}
+
 // Plan makes a plan by a worker's policy: of a full clean, or of what an operator asks for.
 func Plan(planner *clean.Planner, s clean.Subject, full bool, request clean.Request) RecordedPlan {
 	made := RecordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy().WithoutLists()}

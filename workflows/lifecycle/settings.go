@@ -27,13 +27,7 @@ func (s asIs) Plan(of clean.Subject, full bool, asked clean.Request) core.Record
 	return core.Plan(s.Planner, of, full, asked)
 }
 
-func (s asIs) Steps(of clean.Subject) []contract.CleanStep {
-	steps := []contract.CleanStep{}
-	for _, p := range s.Planner.Enabled(of) {
-		steps = append(steps, contract.CleanStep{Step: p.Step.Name, Priority: p.Priority, Interface: p.Step.Interface})
-	}
-	return steps
-}
+func (s asIs) Steps(of clean.Subject) []contract.CleanStep { return core.Steps(s.Planner, of) }
 
 func (s asIs) Choose(of device.Capabilities, action, strategy string) core.Choice {
 	operation, fault := s.Planner.Policy().NVMe.For(action, strategy).Resolve(of)
