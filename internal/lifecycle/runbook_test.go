@@ -162,7 +162,8 @@ func TestAWaitLastsItsTime(t *testing.T) {
 	s := biosServer(t).withRunbook("slow", everyNVMe, waitStep, zeroStep, verifyStep)
 	s.provides()
 	v, began := s.d.Status(), s.now
-	require.Equal(t, []any{string(device.CodeRunbookWait), false, "wait"}, []any{v.Fault, v.NeedsOperator, v.CleanStep.Step})
+	require.Equal(t, []any{string(device.CodeRunbookWait), false, "wait"},
+		[]any{v.Fault, v.NeedsOperator, v.CleanStep.Step})
 	require.Contains(t, v.LastError, "the runbook slow waits until "+began.Add(10*time.Minute).Format("2006-01-02T15:04"))
 	s.refused(device.CodeRefused, contract.VerbReleaseHold, seen)
 	s.lasts(9 * time.Minute)

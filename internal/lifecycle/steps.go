@@ -256,8 +256,8 @@ func errBudgetExceeded(step string, budget time.Duration) *device.Fault {
 	}
 }
 
-// stepOver records how one step of the plan ended, the scheduling seq of it, with what its host signed, and says whether
-// the clean has ended with it.
+// stepOver records how one step of the plan ended, the scheduling seq of it, with what its host signed, and says
+// whether the clean has ended with it.
 func (d *State) stepOver(j *Job, seq int64, result contract.StepResult, statement string, o Outcome) bool {
 	run := j.Run
 	d.countFailure(run, o.Fault)

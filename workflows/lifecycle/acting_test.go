@@ -45,11 +45,6 @@ func (w *deviceEnv) makeFailed() {
 	w.host.injectFault = nil
 }
 
-func (w *deviceEnv) retire(instance string, lost bool) *call {
-	return w.send(contract.VerbRetire.Update(), "",
-		contract.RetireInput{Reason: "worn", Lost: lost, Instance: instance, Caller: contract.Caller{By: "op@h1"}})
-}
-
 // replaceHardware puts other hardware, full of data, into the slot.
 func (w *deviceEnv) replaceHardware(serial string) {
 	w.host.discovery.Identity.Serial = serial
