@@ -43,7 +43,10 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	want := host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
-		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Reads: !a.step.Writes,
+		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Reads: !a.step.Writes, Under: a.under(),
+	}
+	if stored.Under != want.Under { // SAFETY F44: done before the reservation, or to another device under this name
+		stored = host.Entry{Seq: stored.Seq, Attempt: stored.Attempt}
 	}
 	verdict := host.Admit(stored, found, want)
 	switch {
@@ -76,7 +79,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		// unreadable it does not replace the offset, which may not be trusted.
 		if last, ok := a.lastHeartbeat(ctx); ok {
 			a.used = last.RunTime
-			if !corrupt {
+			if !corrupt && a.in.Reservation == "" { // SAFETY F44: anybody may have sent it
 				offset = last.Offset
 			}
 		}
@@ -114,10 +117,16 @@ func (a *attempt) evidenceOf() string {
 	if a.in.Provider != "" {
 		key += " of " + a.in.Provider
 	}
-	if a.in.Reservation != "" { // what was done under another reservation is not signed under this one
-		key += " under " + a.in.Reservation
-	}
 	return key
+}
+
+// under is what work must have in common to be signed as one.
+func (a *attempt) under() string {
+	if a.in.Reservation == "" {
+		return ""
+	}
+	e := a.in.Enrollment
+	return fmt.Sprintf("%q at %q %q %q", a.in.Reservation, e.Driver, e.Address, e.Settings)
 }
 
 // superseded adds the highest numbers that this host knows: the workflow continues with

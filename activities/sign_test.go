@@ -76,6 +76,84 @@ func TestAHostSignsWhatItDid(t *testing.T) {
 	})
 }
 
+// Whoever can write in the namespace invents heartbeats and resume points, and shows a host other devices under a name.
+//
+// F44
+func TestAHostSignsNothingThatOthersInvented(t *testing.T) {
+	t.Parallel()
+	asked := func(s *testHost) contract.StepInput {
+		s.signing(t)
+		in := s.input("zero")
+		in.Reservation = "N"
+		return in
+	}
+	inBubble(t, "that the step is done", func(t *testing.T) {
+		s := newTestHost(t)
+		in := asked(s)
+		in.Resume = &contract.Progress{Step: "zero", Size: diskSize, Offset: diskSize}
+		server := again(t, 2)
+		server.lastProgress = in.Resume
+		answer, err := s.run(server, in)
+		require.NoError(t, err)
+		require.NotEmpty(t, answer.Statement)
+		require.EqualValues(t, diskSize, s.disk.durableUpTo())
+	})
+	inBubble(t, "that it was done, to another device", func(t *testing.T) {
+		s := newTestHost(t)
+		other := newDisk("S1") // where the hardware has no serial, one looks like another
+		s.hardware.Drivers["other"] = &driver{disks: map[string]*disk{"d1": other}}
+		in := asked(s)
+		in.Enrollment.Driver = "other"
+		_, err := s.run(first(t), in)
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, other.durableUpTo())
+
+		in.Enrollment.Driver = "double"
+		answer, err := s.run(again(t, 2), in)
+		requireFault(t, err, device.CodeSuperseded, false)
+		require.Empty(t, answer.Statement)
+		in.Seq++
+		_, err = s.run(first(t), in)
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, s.disk.durableUpTo())
+	})
+}
+
+// Whoever can write in the namespace has control workers make providers of any name, and give receipts of them.
+//
+// F44
+func TestAReceiptOfAnotherProviderIsWorthNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "whatever its name is", func(t *testing.T) {
+		s, inv := newTestHost(t), newInventoryFixture(t, 1)
+		control := &activities.Control{Store: inv.store, Gate: s.signing(t)}
+		asks := func(what string, do any, in contract.ReservationRequest) device.Inventory {
+			found, err := execute[device.Inventory](first(t), what, do, in)
+			require.NoError(t, err)
+			return found
+		}
+		own := contract.ReservationRequest{Name: "d1\n" + inv.stock.UUID, Class: "CUSTOM_NVME"}
+		own.UUID = contract.DeviceUUID(own.Name)
+		asks(contract.ActivityEnsureProvider, control.EnsureProvider, own)
+		found := asks(contract.ActivityEnsureReserved, control.EnsureReserved, own)
+		in := s.zeroThenVerify()
+		in.Reservation, _, _ = strings.Cut(own.UUID+"\n"+found.Receipt, ".")
+		answer, err := s.run(first(t), in)
+		require.NoError(t, err)
+		inv.others(0, 1) // a tenant has had it since
+		for found.Generation < inv.now().Generation {
+			own.Receipt = found.Receipt
+			found = asks(contract.ActivityEnsureReserved, control.EnsureReserved, own)
+		}
+		lower := inv.stock
+		lower.Generation, lower.Receipt = found.Generation, own.UUID+"\n"+found.Receipt
+		lower.Statements = []string{answer.Statement, answer.Next.Statement}
+		_, err = execute[device.Inventory](first(t), contract.ActivityUnreserve, control.Unreserve, lower)
+		requireFault(t, err, device.CodeNotProved, false)
+		require.Equal(t, 1, inv.now().Reserved)
+	})
+}
+
 // A provider that is made anew would count its generations anew, and old proofs would be of it.
 //
 // F44

@@ -31,6 +31,9 @@ type Entry struct {
 	// Reprocessed is how many bytes at most were processed twice because of crashes: two
 	// chunks for each crash.
 	Reprocessed int64 `json:"reprocessed,omitempty"`
+	// Under is the reservation under which the host signs the work, and the place of the device (F44). Work under
+	// another one does not count.
+	Under string `json:"under,omitempty"`
 	// Working: the attempt uses the device. An attempt that crashed leaves it set.
 	Working bool `json:"working,omitempty"`
 	// Slot: the clean has one of the host's slots, and its next step or attempt is to have it.

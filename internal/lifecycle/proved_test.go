@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,6 +47,34 @@ func TestWhatIsProvedIsOffered(t *testing.T) {
 			s.ok(contract.VerbManage, contract.TenantInput{})
 			s.rest()
 			s.ok(contract.VerbProvide, noInput)
+		},
+		"managed, cleaned and provided": func(s *scene) {
+			s.boundTo("i1").failsToClean()
+			s.ok(contract.VerbManage, contract.TenantInput{})
+			s.rest()
+			s.ok(contract.VerbProvide, noInput)
+		},
+		"its maintenance begins in its clean": func(s *scene) {
+			s.boundTo("i1").released("i1")
+			s.until("verify")
+			s.ok(contract.VerbMaintain, fan)
+			s.rest()
+			s.ok(contract.VerbMaintain, off)
+		},
+		"planned again": func(s *scene) {
+			s.boundTo("i1")
+			s.ends["verify"] = func(Outcome) Outcome {
+				delete(s.ends, "verify")
+				return Outcome{Fault: refusing(device.Permanent, device.CodePlanOutdated)}
+			}
+			s.released("i1")
+		},
+		"asked again for its step": func(s *scene) {
+			s.boundTo("i1")
+			s.away = true
+			s.released("i1")
+			s.pass(time.Hour)
+			s.away = false
 		},
 		"cleaned by steps, managed": func(s *scene) {
 			s.ok(contract.VerbManage, contract.TenantInput{})
@@ -95,6 +124,13 @@ func TestWhatIsNotProvedIsAnOperators(t *testing.T) {
 		"a step without a statement": func(s *scene) {
 			s.ends["verify"] = func(o Outcome) Outcome {
 				o.Found.(*contract.StepAnswer).Statement = ""
+				return o
+			}
+			s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: s.e, Provide: true})
+		},
+		"the control workers have another key since": func(s *scene) {
+			s.ends["verify"] = func(o Outcome) Outcome {
+				s.gate.Receipts = proof.NewReceipts([]byte("another"))
 				return o
 			}
 			s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: s.e, Provide: true})

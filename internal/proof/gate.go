@@ -26,7 +26,8 @@ import (
 //	  devices:
 //	  - {name: d1, driver: block, settings: {path: /dev/sdb}}
 //
-// A host speaks for the devices that are named after it and their PCI address, and for those that are listed. The file
+// A host speaks for the devices that are named after it and their PCI address and have no settings, and for those that
+// are listed. The file
 // and its directory have root or the worker's user as their owner, and only that owner may write to them. It is
 // read for each device that is to be offered.
 type Gate struct {
@@ -48,7 +49,7 @@ type KnownHost struct {
 	public  ed25519.PublicKey
 }
 
-// KnownDevice is a device whose name does not say where it is, as it is enrolled.
+// KnownDevice is a device as it is enrolled, whose name does not say where it is, or which has settings.
 type KnownDevice struct {
 	Name     string            `yaml:"name"`
 	Driver   string            `yaml:"driver"`
@@ -116,9 +117,11 @@ func parseHosts(file string, text []byte) ([]KnownHost, error) {
 // a verify after it, since then. The fault conflict says that the receipt is of another generation: the write would
 // fail, too.
 func (g *Gate) MayOffer(name, id string, generation int64, receipt string, statements []string) error {
-	of, ok := g.open(name, id, generation, receipt)
+	of, ok := g.open(name, id, receipt)
 	switch {
 	case !ok && receipt != "":
+		return notProved(name, "its reservation has no receipt of this BURNISH_API_KEY")
+	case ok && of.generation != generation:
 		return &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
 			Message: "the provider of " + name + " was written since it was reserved"}
 	case ok && of.free:
@@ -153,7 +156,7 @@ func (g *Gate) MayOffer(name, id string, generation int64, receipt string, state
 		}
 		last = s.Seq
 		at := slices.IndexFunc(g.steps, func(known clean.Step) bool { return known.Name == s.Step })
-		if at >= 0 {
+		if at >= 0 && !g.steps[at].Arranges {
 			done[g.steps[at].Phase] = done[g.steps[at].Phase] || g.steps[at].Phase != clean.Verify || done[clean.Erase]
 		}
 	}
@@ -183,18 +186,20 @@ func verified(hosts []KnownHost, word string) (Statement, error) {
 
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// addressed are the drivers that find a device by its PCI address alone.
-var addressed = []string{"nvme", "pci", "script"}
+// addressed are the drivers that find a device by its PCI address, and erase all of it where no setting says otherwise.
+var addressed = []string{"nvme", "pci"}
 
 // has says whether the host speaks for the device, as it opened it.
 func (h KnownHost) has(s Statement) bool {
-	at := slices.IndexFunc(h.Devices, func(d KnownDevice) bool { return d.Name == s.Device })
+	at := slices.IndexFunc(h.Devices, func(d KnownDevice) bool {
+		return d.Name == s.Device || d.Address != "" && d.Address == s.Address // which has that name, and no other
+	})
 	if at < 0 {
 		return s.Device == h.Name+"_"+s.Address && pciAddress.MatchString(s.Address) &&
-			slices.Contains(addressed, s.Driver)
+			slices.Contains(addressed, s.Driver) && len(s.Settings) == 0
 	}
 	d := h.Devices[at]
-	return d.Driver == s.Driver && d.Address == s.Address && maps.Equal(d.Settings, s.Settings)
+	return d.Name == s.Device && d.Driver == s.Driver && d.Address == s.Address && maps.Equal(d.Settings, s.Settings)
 }
 
 func notProved(name, why string) error {

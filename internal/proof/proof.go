@@ -12,7 +12,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"burnish/internal/device"
@@ -24,10 +25,11 @@ type Receipts struct{ key []byte }
 // NewReceipts uses the secret of the control workers.
 func NewReceipts(secret []byte) Receipts { return Receipts{secret} }
 
-// receipt is what the text of one says: NUMBER.FREE.SIGNATURE (contract.DeviceState.Reservation).
+// receipt is what the text of one says: NUMBER.FREE.GENERATION.SIGNATURE (contract.DeviceState.Reservation).
 type receipt struct {
-	number string
-	free   bool // the reservation took a free device out of the offer
+	number     string
+	free       bool // the reservation took a free device out of the offer
+	generation int64
 }
 
 const freed = "free"
@@ -39,31 +41,34 @@ func (r Receipts) Give(name, id string, before, now device.Inventory, last strin
 	if now.Used > 0 || now.Witness == device.WitnessBound {
 		return ""
 	}
-	kept, ok := r.open(name, id, before.Generation, last)
-	if !ok || !before.Burned() {
+	kept, ok := r.open(name, id, last)
+	if !ok || kept.generation != before.Generation || !before.Burned() {
 		offered := before.Total > 0 && before.Reserved == 0 && before.Used == 0 && before.Witness != device.WitnessBound
 		kept = receipt{number: rand.Text(), free: offered}
 	}
-	return r.sign(name, id, now.Generation, kept)
+	kept.generation = now.Generation
+	return r.sign(name, id, kept)
 }
 
-func (r Receipts) sign(name, id string, generation int64, of receipt) string {
+// sign quotes what it signs: a name may have anything in it.
+func (r Receipts) sign(name, id string, of receipt) string {
 	text := of.number + "."
 	if of.free {
 		text += freed
 	}
+	text += "." + strconv.FormatInt(of.generation, 10)
 	mac := hmac.New(sha256.New, r.key)
-	mac.Write([]byte("burnish reservation 1\n" + name + "\n" + id + "\n" + text + "\n"))
-	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(generation)))
+	fmt.Fprintf(mac, "burnish reservation 1 %q %q %q", name, id, text)
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// open reads a receipt of the device's provider at this generation.
-func (r Receipts) open(name, id string, generation int64, text string) (receipt, bool) {
+// open reads a receipt of the device's provider.
+func (r Receipts) open(name, id, text string) (receipt, bool) {
 	parts := strings.Split(text, ".")
-	if len(parts) != 3 || parts[0] == "" {
+	if len(parts) != 4 || parts[0] == "" {
 		return receipt{}, false
 	}
-	of := receipt{number: parts[0], free: parts[1] == freed}
-	return of, hmac.Equal([]byte(text), []byte(r.sign(name, id, generation, of)))
+	generation, err := strconv.ParseInt(parts[2], 10, 64)
+	of := receipt{number: parts[0], free: parts[1] == freed, generation: generation}
+	return of, err == nil && hmac.Equal([]byte(text), []byte(r.sign(name, id, of)))
 }

@@ -128,6 +128,22 @@ func TestADeviceIsOfferedWithTheStatementsOfItsHost(t *testing.T) {
 		"cleans, hosts or units": func() (string, []string) {
 			return receipt, o.clean(o.host, receipt, func(s *proof.Statement) { s.Unit += s.Step })
 		},
+		"it erased it, and": func() (string, []string) { // one that erases nothing
+			all := o.clean(o.host, receipt, func(s *proof.Statement) {
+				if s.Step == "zero" {
+					s.Step = "consolidate_namespaces"
+				}
+			})
+			return receipt, all
+		},
+		"does not speak for it, as": func() (string, []string) {
+			return receipt, o.clean(o.host, receipt, func(s *proof.Statement) {
+				s.Settings = map[string]string{"unallocated": "no"}
+			})
+		},
+		"host h1 does not speak": func() (string, []string) { // by a program that may be meant for another model
+			return receipt, o.clean(o.host, receipt, func(s *proof.Statement) { s.Driver = "script" })
+		},
 		"that it erased it, and then verified": func() (string, []string) {
 			return receipt, o.clean(o.host, receipt, asItIs)[:2]
 		},
@@ -158,19 +174,23 @@ func TestAReceiptIsOfOneReservation(t *testing.T) {
 		"it can be foreseen")
 	stranger, err := o.open()
 	require.NoError(t, err)
-	number, _, _ := strings.Cut(receipt, ".")
-	_, signature, _ := strings.Cut(strings.TrimPrefix(receipt, number+"."), ".")
+	another := o.gate.Give(name+"\n"+provider, "p2", dirty, reserved, "")
 	for what, err := range map[string]error{
-		"of a later generation": o.gate.MayOffer(name, provider, 6, receipt, o.clean(o.host, receipt, asItIs)),
-		"of another device":     o.gate.MayOffer("h1_0000:3b:00.1", provider, 5, receipt, o.clean(o.host, receipt, asItIs)),
-		"of another provider":   o.gate.MayOffer(name, "p2", 5, receipt, o.clean(o.host, receipt, asItIs)),
-		"of nobody's":           stranger.MayOffer(name, provider, 5, receipt, o.clean(o.host, receipt, asItIs)),
-		"said to be free":       o.gate.MayOffer(name, provider, 5, number+".free."+signature, nil),
+		"said to be of a later generation": o.gate.MayOffer(name, provider, 6, strings.Replace(receipt, ".5.", ".6.", 1),
+			o.clean(o.host, receipt, asItIs)),
+		"of another device":   o.gate.MayOffer("h1_0000:3b:00.1", provider, 5, receipt, o.clean(o.host, receipt, asItIs)),
+		"of another provider": o.gate.MayOffer(name, "p2", 5, receipt, o.clean(o.host, receipt, asItIs)),
+		"of nobody's":         stranger.MayOffer(name, provider, 5, receipt, o.clean(o.host, receipt, asItIs)),
+		"said to be free":     o.gate.MayOffer(name, provider, 5, strings.Replace(receipt, "..", ".free.", 1), nil),
+		"of a name that ends in a provider": o.gate.MayOffer(name, provider, 5, "p2\n"+another,
+			o.clean(o.host, "p2\n"+another, asItIs)),
 	} {
 		f, _ := device.AsFault(err)
 		require.NotNil(t, f, what)
-		require.Equal(t, device.CodeConflict, f.Code, what)
+		require.Equal(t, device.CodeNotProved, f.Code, what)
 	}
+	o.refused(device.CodeConflict, "written since",
+		o.gate.MayOffer(name, provider, 6, receipt, o.clean(o.host, receipt, asItIs)))
 	o.refused(device.CodeNotProved, "no host has said", o.gate.MayOffer(name, provider, 5, "", nil))
 }
 
@@ -231,6 +251,21 @@ func TestAHostSpeaksForListedDevicesAsTheyAreEnrolled(t *testing.T) {
 		err := o.gate.MayOffer("d1", provider, 6, receipt,
 			o.clean(o.host, receipt, func(s *proof.Statement) { enrolled(s); change(s) }))
 		require.ErrorContains(t, err, "does not speak for it", what)
+	}
+}
+
+// Otherwise it could be offered twice at once, and cleaned without its settings.
+func TestAListedDeviceHasNoOtherName(t *testing.T) {
+	o := newOperator(t, "  devices:\n  - {name: d1, driver: script, address: '0000:3b:00.0', settings: {script: gpu}}\n")
+	receipt := o.gate.Give(name, provider, reserved, later, "")
+	for says, change := range map[string]func(*proof.Statement){
+		"h1 does not speak for it": asItIs,
+		"does not speak for it, as it is enrolled": func(s *proof.Statement) {
+			s.Driver, s.Settings = "script", map[string]string{"script": "gpu"}
+		},
+	} {
+		o.refused(device.CodeNotProved, says,
+			o.gate.MayOffer(name, provider, 6, receipt, o.clean(o.host, receipt, change)))
 	}
 }
 
