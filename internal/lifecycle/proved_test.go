@@ -11,6 +11,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/proof"
+	"burnish/internal/testkit/inventorysim"
 	"burnish/workflows/contract"
 )
 
@@ -134,6 +135,19 @@ func TestWhatIsNotProvedIsAnOperators(t *testing.T) {
 				return o
 			}
 			s.ok(contract.VerbEnroll, contract.EnrollInput{Enrollment: s.e, Provide: true})
+		},
+		"the answer was lost when it left the offer": func(s *scene) {
+			s.offers()
+			lost := inventorysim.LostAnswer()
+			s.inv.InjectFault = func(call string, after bool) (err error) {
+				if call == "PutReserved" && after {
+					err, lost = lost, nil
+				}
+				return err
+			}
+			s.ok(contract.VerbManage, contract.TenantInput{})
+			s.rest()
+			s.ok(contract.VerbProvide, noInput)
 		},
 		"the operator vouches": func(s *scene) {
 			s.policy.OnEnroll, s.e.OperatorAssertsClean = false, true
