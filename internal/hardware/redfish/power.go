@@ -75,12 +75,6 @@ func (h *handle) shutdown(ctx context.Context, run hardware.StepRun) error {
 	return h.powerOff(ctx, run)
 }
 
-// restart switches the server off and on and waits for the end of POST.
-func (h *handle) restart(ctx context.Context, run hardware.StepRun) error {
-	stage := biosAsked
-	return h.restartFrom(ctx, run, &stage, func(now biosStage) error { stage = now; return nil })
-}
-
 // powerOn switches the server on; one that is on stays so.
 func (h *handle) powerOn(ctx context.Context, run hardware.StepRun) error {
 	err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType,

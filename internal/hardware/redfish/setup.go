@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -208,6 +209,15 @@ func refusedRead(err error) bool {
 // coverage is what a step says of its items.
 type coverage struct{ restored, same, missing, unrecorded []string }
 
+// add adds an item that is as wanted.
+func (c *coverage) add(item string, restored bool) {
+	if restored {
+		c.restored = append(c.restored, item)
+	} else {
+		c.same = append(c.same, item)
+	}
+}
+
 // note is the line for the record.
 func (c coverage) note() string {
 	var parts []string
@@ -276,61 +286,106 @@ func (h *handle) restoreBMC(ctx context.Context, run hardware.StepRun) (string, 
 // restoreItem brings an item to what is wanted, and reads it again.
 func (h *handle) restoreItem(ctx context.Context, run hardware.StepRun, item setupItem, want map[string]string,
 	c *coverage) error {
-	tried, why, first, changed := map[string]int{}, "", map[string]bool{}, false
-	began := time.Now()
+	b, err := h.bring(ctx, run, item, want, false, true)
+	if err != nil {
+		return err
+	}
+	if known, err := c.known(item, b.reading, want); err != nil || !known {
+		return err
+	}
+	if len(b.differ) > 0 {
+		return mismatch("%s%s", b.describe(item.name, b.differ, want), b.why)
+	}
+	c.add(item.name, b.asked)
+	return nil
+}
+
+// brought is what has come of an attempt to bring an item to what is wanted.
+type brought struct {
+	reading          // the last one
+	differ  []string // what was not so then
+	// asked: something differed, and was asked for where the BMC has a way. why is the last refusal, as the end
+	// of a message.
+	asked bool
+	why   string
+	// later: the BMC refuses it for now.
+	later bool
+}
+
+// bring brings each entry of an item that differs to what is wanted, by one way after the other until the BMC shows it
+// so. atStart: it is in force after the next start; the first way counts that the BMC takes. One such request may be
+// for several entries, and an entry that is gone changes those of others. patient: what the BMC refuses for now is
+// asked for again.
+func (h *handle) bring(ctx context.Context, run hardware.StepRun, item setupItem, want map[string]string,
+	atStart, patient bool) (b brought, err error) {
+	tried, sent, began := map[string]int{}, map[string]bool{}, time.Now()
+	var first []string
 	for {
-		r, err := item.read(h, ctx)
-		if err != nil {
-			return err
+		if b.reading, err = item.read(h, ctx); err != nil || want == nil || b.is == nil {
+			return b, err
 		}
-		if known, err := c.known(item, r, want); err != nil || !known {
-			return err
+		b.differ = b.differs(want)
+		if b.hidden && atStart {
+			b.differ = []string{hiddenKey}
 		}
-		differ := r.differs(want)
+		if item.first && first == nil {
+			first = slices.Clone(append(b.differ, "")) // "": it was looked at
+		}
 		if item.first {
-			if tried[""]++; tried[""] == 1 {
-				for _, key := range differ {
-					first[key] = true
-				}
-			}
-			differ = slices.DeleteFunc(differ, func(key string) bool { return !first[key] })
+			b.differ = slices.DeleteFunc(b.differ, func(key string) bool { return !slices.Contains(first, key) })
 		}
-		if len(differ) == 0 {
-			if changed {
-				c.restored = append(c.restored, item.name)
-			} else {
-				c.same = append(c.same, item.name)
-			}
-			return nil
-		}
-		i := slices.IndexFunc(differ, func(key string) bool { return tried[key] < len(r.waysTo(key, want)) })
+		b.asked = b.asked || len(b.differ) > 0
+		i := slices.IndexFunc(b.differ, func(key string) bool { return tried[key] < len(b.waysTo(key, want)) })
 		if i < 0 || time.Since(began) > h.driver.timing.restart {
-			return mismatch("%s%s", r.describe(item.name, differ, want), why)
+			return b, nil
 		}
-		key := differ[i]
-		if err := h.progress(run, h.percent, "restores "+item.name+": "+hardware.OneLine(key)); err != nil {
-			return err
-		}
-		refusedWith, err := h.send(ctx, r.waysTo(key, want)[tried[key]])
-		if err != nil {
-			return err
-		}
-		if isLost(refusedWith) || mayBeAskedAgain(refusedWith) {
-			if err := h.pauseBefore(ctx); err != nil {
-				return err
-			}
-			continue
-		}
+		key := b.differ[i]
+		ways := b.waysTo(key, want)
+		way := ways[tried[key]]
 		tried[key]++
-		if refusedWith != nil {
-			why = ": " + refusedWith.Error()
+		if id := fmt.Sprint(way); atStart && sent[id] {
+			tried[key] = len(ways)
 			continue
+		} else {
+			sent[id] = true
 		}
-		changed = true
-		if err := h.shows(ctx, run, item, want, key); err != nil {
-			return err
+		if err := h.progress(run, h.percent, "restores "+item.name+": "+hardware.OneLine(key)); err != nil {
+			return b, err
+		}
+		refusedWith, err := h.sendPatiently(ctx, run, way, atStart, patient)
+		switch {
+		case err != nil:
+			return b, err
+		case refusedWith == nil && atStart:
+			tried[key] = math.MaxInt
+		case refusedWith == nil:
+			if err := h.shows(ctx, run, item, want, key); err != nil {
+				return b, err
+			}
+		case !patient && mayBeAskedAgain(refusedWith):
+			b.later = true
+			return b, nil
+		default:
+			b.why = ": " + refusedWith.Error()
 		}
 	}
+}
+
+// sendPatiently sends the requests of a way, again where an answer was lost: each asks for a state. patient: what the
+// BMC refuses for now is sent again, too.
+func (h *handle) sendPatiently(ctx context.Context, run hardware.StepRun, way []request,
+	atStart, patient bool) (refusedWith, err error) {
+	err = h.until(ctx, run, h.driver.timing.post, func() (done bool, doing string, err error) {
+		refusedWith, err = h.send(ctx, way)
+		if err != nil || !isLost(refusedWith) && !(patient && mayBeAskedAgain(refusedWith)) {
+			return err == nil, "", err
+		}
+		if atStart && patient { // a job of the one whose answer was lost may wait, and be in the way
+			_, _, err = h.takeBack(ctx, run)
+		}
+		return false, "asks again: " + hardware.OneLine(refusedWith.Error()), err
+	}, nil)
+	return refusedWith, err
 }
 
 // send sends the requests of one way. refusedWith is the BMC's refusal of one, or that its answer was lost:
@@ -346,14 +401,6 @@ func (h *handle) send(ctx context.Context, way []request) (refusedWith, err erro
 		}
 	}
 	return nil, nil
-}
-
-// pauseBefore waits for a moment before a request is sent again.
-func (h *handle) pauseBefore(ctx context.Context) error {
-	waiting := h.driver.timing.wait(h.driver.timing.request)
-	defer waiting.stop()
-	_, err := waiting.next(ctx)
-	return err
 }
 
 // shows waits until the BMC shows an item, or these entries of it, as they are wanted, for as long as that may

@@ -113,7 +113,7 @@ func (r *restorer) askTPM(ctx context.Context, a *asked, own bool, before asked)
 	if way.direct {
 		patch.Path = state.path
 	}
-	refusedWith, err := r.sendPatiently(ctx, []request{*patch}, own)
+	refusedWith, err := r.h.sendPatiently(ctx, r.run, []request{*patch}, true, own)
 	switch {
 	case err != nil:
 		return false, err
