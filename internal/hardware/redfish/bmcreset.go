@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -60,12 +59,9 @@ func (b *bmc) saveReset(r bmcReset) error { return keep(b, keptReset, []bmcReset
 
 // resetRecord is how far the step is, as it is journaled.
 type resetRecord struct {
-	// Tries counts the requests. Accepted: the BMC has said yes to the last one. Back: it has come back.
-	Tries    int  `json:"tries,omitempty"`
-	Accepted bool `json:"accepted,omitempty"`
-	Back     bool `json:"back,omitempty"`
-	// Before is when the BMC was restarted last before the last request, "" where it does not say.
-	Before string `json:"before,omitempty"`
+	// Tries counts the requests. Back: the BMC has come back from one.
+	Tries int  `json:"tries,omitempty"`
+	Back  bool `json:"back,omitempty"`
 }
 
 // bmcResetter carries out one attempt of the step.
@@ -76,13 +72,11 @@ type bmcResetter struct {
 	kind    string
 	name    string // of the parameter
 	rec     resetRecord
-	session string // when the last request was sent, or this attempt began
-	sent    bool   // in this attempt
 }
 
 // resetBMC sets the BMC back to its defaults, waits for its return, and proves that it is the same one. Its
-// account gets the secret's password again at the first login; see passFirst. A second reset harms nothing, so
-// that a request without an answer is sent again. That the BMC has done what it was asked for, only its word
+// account gets the secret's password again at the first login; see passFirst. A second reset harms nothing: what was
+// not answered, or was answered to a worker that was killed, is asked for again. That the BMC has done it, only its word
 // and its restart say, where it keeps the accounts: what the step changes, bmc_restore reads item by item.
 func (h *handle) resetBMC(ctx context.Context, run hardware.StepRun) (string, error) {
 	r := &bmcResetter{h: h, run: run}
@@ -92,7 +86,6 @@ func (h *handle) resetBMC(ctx context.Context, run hardware.StepRun) (string, er
 	if _, err := run.Load(run.Step, &r.rec); err != nil {
 		return "", err
 	}
-	_, r.session = h.bmc.ownSession()
 	for !r.rec.Back {
 		if err := r.round(ctx); err != nil {
 			return "", awayAfterReset(err)
@@ -138,20 +131,29 @@ func (r *bmcResetter) find(ctx context.Context) (found bool, err error) {
 	return r.manager != nil, err
 }
 
-// round sends the request, unless an earlier attempt has sent it, and waits for the restart.
+// round sends the request and waits for the restart. The restart of a request without an answer may be another one,
+// but not that of two of them.
 func (r *bmcResetter) round(ctx context.Context) error {
-	t := r.h.driver.timing
-	if r.rec.Tries == 0 {
-		if err := r.send(ctx); err != nil {
-			return err
-		}
+	if r.rec.Tries == maxTries {
+		return stuck("the BMC has not restarted after %d requests for its reset to the defaults", r.rec.Tries)()
 	}
-	// Where the BMC does not show its restarts, a new worker does not know whether one was before its time.
-	sure, within := r.rec.Accepted && (r.sent || r.rec.Before != ""), t.settle
-	if sure {
-		within = t.restart
+	accepted, before, session, err := r.send(ctx)
+	if err != nil {
+		return err
 	}
-	restarted, err := r.restarts(ctx, within)
+	within := r.h.driver.timing.settle
+	if accepted {
+		within = r.h.driver.timing.restart
+	}
+	// It shows its own time, or where it shows none, ends our session.
+	restarted := false
+	err = r.h.until(ctx, r.run, within, func() (bool, string, error) {
+		now := &manager{}
+		err := r.h.get(ctx, r.manager.path, now)
+		_, open := r.h.bmc.ownSession()
+		restarted = err == nil && (now.LastResetTime != before || before == "" && open != session)
+		return restarted, "waits for the BMC to come back with its defaults", err
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -159,38 +161,39 @@ func (r *bmcResetter) round(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case restarted && (r.rec.Accepted || is.Proved || r.rec.Tries > 1):
+	case restarted && (accepted || is.Proved || r.rec.Tries > 1):
 		r.rec.Back = true
 		return r.save()
-	case sure || r.rec.Tries == maxTries:
+	case accepted:
 		return stuck("the BMC has not restarted within %v after its reset to the defaults", within)()
 	}
-	return r.send(ctx)
+	return nil
 }
 
 // save journals how far the step is.
 func (r *bmcResetter) save() error { return r.run.Save(r.run.Step, r.rec) }
 
-// send asks for the reset.
-func (r *bmcResetter) send(ctx context.Context) error {
+// send asks for the reset. It gives the time of the BMC's last restart, "" where it does not say, and the session
+// before that.
+func (r *bmcResetter) send(ctx context.Context) (accepted bool, before, session string, err error) {
 	h := r.h
 	if _, err := h.waitUntilNothingWrites(ctx, r.run, nil); err != nil {
-		return err
+		return false, "", "", err
 	}
 	reset, err := r.prepare(ctx)
 	if err != nil {
-		return err
+		return false, "", "", err
 	}
 	if err := h.progress(r.run, 10, "resets the BMC to its defaults"); err != nil {
-		return err
+		return false, "", "", err
 	}
 	tries := r.rec.Tries + 1
 	for {
 		now := &manager{}
 		if err := h.get(ctx, r.manager.path, now); err != nil {
-			return err
+			return false, "", "", err
 		}
-		_, r.session = h.bmc.ownSession()
+		_, session = h.bmc.ownSession()
 		away := h.away
 		_, err = h.change(ctx, request{Method: http.MethodPost, Path: string(r.manager.Actions.Reset.Target),
 			Body: map[string]any{r.name: r.kind}, Intent: func() error {
@@ -200,21 +203,17 @@ func (r *bmcResetter) send(ctx context.Context) error {
 				if err := h.bmc.saveReset(reset); err != nil {
 					return err
 				}
-				r.rec, r.sent = resetRecord{Tries: tries, Before: now.LastResetTime}, true
+				r.rec.Tries = tries
 				return r.save()
 			}})
-		if !errors.Is(err, errWasAway) {
-			break
+		switch {
+		case errors.Is(err, errWasAway): // look again
+		case isLost(err) || mayBeAskedAgain(err):
+			return false, now.LastResetTime, session, nil // what has come of it, its restart shows
+		default:
+			return err == nil, now.LastResetTime, session, err
 		}
 	}
-	switch {
-	case err == nil:
-		r.rec.Accepted = true
-		return r.save()
-	case isLost(err) || mayBeAskedAgain(err):
-		return nil // what has come of it, its restart shows
-	}
-	return err
 }
 
 // errWasAway: the BMC may have restarted since its last restart was read.
@@ -256,19 +255,6 @@ func (h *handle) service(ctx context.Context) (string, error) {
 	var root serviceRoot
 	err := h.get(ctx, rootPath, &root)
 	return root.UUID, err
-}
-
-// restarts waits until the BMC shows that it has restarted: by its own time, or where it shows none, by the end
-// of our session.
-func (r *bmcResetter) restarts(ctx context.Context, within time.Duration) (restarted bool, err error) {
-	err = r.h.until(ctx, r.run, within, func() (bool, string, error) {
-		now := &manager{}
-		err := r.h.get(ctx, r.manager.path, now)
-		_, open := r.h.bmc.ownSession()
-		restarted = err == nil && (now.LastResetTime != r.rec.Before || r.rec.Before == "" && open != r.session)
-		return restarted, "waits for the BMC to come back with its defaults", err
-	}, nil)
-	return restarted, err
 }
 
 // prove proves that the BMC is the same one: it shows the UUID of before, and manages the enrolled server. Another

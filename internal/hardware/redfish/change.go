@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
 
@@ -86,16 +87,24 @@ func (h *handle) tag(ctx context.Context, path string, failures int) (string, er
 
 // verify proves that the host's rules allow this system, and that it is the enrolled one.
 func (h *handle) verify(ctx context.Context) error {
+	_, _, err := h.recognize(ctx, &h.enrolled)
+	return err
+}
+
+// recognize reads who the system is: one that the host's rules allow, and the enrolled one; nil: none is yet.
+func (h *handle) recognize(ctx context.Context, enrolled *device.Identity) (*system, device.Identity, error) {
 	s, err := h.readSystem(ctx)
 	if err != nil {
-		return err
+		return nil, device.Identity{}, err
 	}
 	identity, err := h.identify(ctx, s)
 	if err != nil {
-		return err
+		return nil, device.Identity{}, err
 	}
-	if field := h.enrolled.Differs(identity); field != "" {
-		return hardware.Changed(field, "the BMC manages "+describe(identity))
+	if enrolled != nil {
+		if field := enrolled.Differs(identity); field != "" {
+			return nil, device.Identity{}, hardware.Changed(field, "the BMC manages "+describe(identity))
+		}
 	}
-	return h.driver.checkAllowed(identity.Serial)
+	return s, identity, h.driver.checkAllowed(identity.Serial)
 }

@@ -95,20 +95,90 @@ func (h *handle) verifyFirmware(ctx context.Context, run hardware.StepRun) (stri
 	return h.atTarget(ctx, images)
 }
 
+// firmwareNow is what the BMC shows of its firmware at one time.
+type firmwareNow struct {
+	service *updateService
+	all     []*software
+	// running is what is being written, staged what waits for a reset, anybody's; "" is nothing.
+	running, staged string
+}
+
+// readFirmware reads it. The tasks come first: what one that has ended has done is in what is read next.
+func (h *handle) readFirmware(ctx context.Context) (*firmwareNow, error) {
+	tasks, err := h.tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	service, err := h.readUpdateService(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.readFirmwareAfter(ctx, tasks, service)
+}
+
+// readFirmwareAfter reads it after tasks and service.
+func (h *handle) readFirmwareAfter(ctx context.Context, tasks []*task,
+	service *updateService) (f *firmwareNow, err error) {
+	f = &firmwareNow{service: service}
+	for _, t := range tasks {
+		switch {
+		case t.updates() && t.waits:
+			f.staged = fmt.Sprintf("the task %s waits for a reset", t)
+		case t.updates():
+			f.running = fmt.Sprintf("the task %s runs, %d %%", t, t.PercentComplete)
+		}
+	}
+	if state := service.busy(); state != "" {
+		f.running = "the update service is " + state
+	}
+	// Only an iLO has a queue; others have tasks. One that has ended or failed is no more.
+	type queued struct{ Component, State string }
+	if oem := service.Oem.Hpe; oem != nil {
+		err = eachMember(ctx, h, oem.UpdateTaskQueue, func(_ string, q *queued) {
+			said := fmt.Sprintf("%s is %s in the queue of updates", q.Component, q.State)
+			switch q.State {
+			case "Complete", "Exception", "Canceled", "Expired":
+			case "Pending":
+				f.staged = said
+			default:
+				f.running = said
+			}
+		})
+	}
+	if err == nil {
+		f.all, err = h.inventory(ctx, service)
+	}
+	for _, s := range f.all {
+		if s.staged() && s.Version != "" && s.Version != "0" && !strings.EqualFold(s.Version, "N/A") {
+			f.staged = fmt.Sprintf("%s %s is in the inventory", s.ID, s.Version)
+		}
+	}
+	return f, err
+}
+
+// isQuiet proves that no firmware is being written or waits for a reset.
+func (f *firmwareNow) isQuiet() error {
+	switch {
+	case f.running != "":
+		return hardware.Busy("%s: firmware is being written", f.running)
+	case f.staged != "":
+		return hardware.Refused(device.CodeFirmwareChanged, "take the update back on the BMC, or let it take effect by a "+
+			"reset by hand; then clean the server again",
+			"%s: firmware is staged that is not this clean's", f.staged)
+	}
+	return nil
+}
+
 // atTarget proves that each component runs its version, that nothing is staged or being
 // written, and that the server is healthy.
 func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, error) {
-	service, err := h.readUpdateService(ctx)
-	if err != nil {
-		return "", err
-	}
-	all, err := h.inventory(ctx, service)
+	f, err := h.readFirmware(ctx)
 	if err != nil {
 		return "", err
 	}
 	var said []string
 	for _, image := range images {
-		s, err := runningOf(all, image.Component, h.system)
+		s, err := runningOf(f.all, image.Component, h.system)
 		if err != nil {
 			return "", err
 		}
@@ -120,11 +190,7 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 		}
 		said = append(said, image.Component+" "+s.Version)
 	}
-	tasks, err := h.tasks(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := h.nothingStaged(ctx, service, tasks, all); err != nil {
+	if err := f.isQuiet(); err != nil {
 		return "", err
 	}
 	var system struct{ Status resourceStatus }
@@ -137,56 +203,6 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 	return "runs " + strings.Join(said, ", "), nil
 }
 
-// nothingStaged proves that no firmware is being written or waits for a reset, anybody's.
-func (h *handle) nothingStaged(ctx context.Context, service *updateService, tasks []*task, all []*software) error {
-	running, staged, err := h.updates(ctx, service, tasks, all)
-	switch {
-	case err != nil:
-		return err
-	case running != "":
-		return hardware.Busy("%s: firmware is being written", running)
-	case staged != "":
-		return hardware.Refused(device.CodeFirmwareChanged, "take the update back on the BMC, or let it take effect by a "+
-			"reset by hand; then clean the server again",
-			"%s: firmware is staged that is not this clean's", staged)
-	}
-	return nil
-}
-
-// updates finds what is being written on the BMC, and what is staged there.
-func (h *handle) updates(ctx context.Context, service *updateService, tasks []*task,
-	all []*software) (running, staged string, err error) {
-	for _, t := range tasks {
-		switch {
-		case t.updates() && t.waits:
-			staged = fmt.Sprintf("the task %s waits for a reset", t)
-		case t.updates():
-			running = fmt.Sprintf("the task %s runs, %d %%", t, t.PercentComplete)
-		}
-	}
-	if state := service.busy(); state != "" {
-		running = "the update service is " + state
-	}
-	queue, err := h.updateQueue(ctx, service)
-	if err != nil {
-		return "", "", err
-	}
-	for _, q := range queue {
-		said := fmt.Sprintf("%s is %s in the queue of updates", q.Component, q.State)
-		if q.State == "Pending" {
-			staged = said
-		} else {
-			running = said
-		}
-	}
-	for _, s := range all {
-		if s.staged() && s.Version != "" && s.Version != "0" && !strings.EqualFold(s.Version, "N/A") {
-			staged = fmt.Sprintf("%s %s is in the inventory", s.ID, s.Version)
-		}
-	}
-	return running, staged, nil
-}
-
 func notActive(format string, args ...any) error {
 	return hardware.Refused(device.CodeFirmwareNotActive,
 		"see the firmware with the vendor's tool, then clean the server again", format, args...)
@@ -194,26 +210,12 @@ func notActive(format string, args ...any) error {
 
 func (u *update) save() error { return u.run.Save("firmware "+u.image.Component, u) }
 
-// read reads the update service, the inventory and the component's running version.
-func (u *update) read(ctx context.Context) (*updateService, []*software, *software, error) {
-	service, err := u.h.readUpdateService(ctx)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	all, err := u.h.inventory(ctx, service)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	now, err := runningOf(all, u.image.Component, u.h.system)
-	return service, all, now, err
-}
-
 // do brings the component to its version.
 func (u *update) do(ctx context.Context) (note string, err error) {
 	if _, err := u.run.Load("firmware "+u.image.Component, u); err != nil {
 		return "", err
 	}
-	if u.To != "" && (u.To != u.image.To || u.SHA256 != strings.ToLower(u.image.SHA256)) {
+	if u.To != "" && (u.To != u.image.To || u.SHA256 != u.image.SHA256) {
 		*u = update{h: u.h, run: u.run, image: u.image, first: u.first, share: u.share} // of other arguments
 	}
 	u.doing, u.stall = fmt.Sprintf("update of %s to %s", u.image.Component, u.image.To), u.h.driver.timing.stall
@@ -226,7 +228,11 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 			err = errors.Join(err, u.opened.Close())
 		}
 	}()
-	service, all, now, err := u.read(ctx)
+	f, err := u.h.readFirmware(ctx)
+	if err != nil {
+		return "", err
+	}
+	now, err := runningOf(f.all, u.image.Component, u.h.system)
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +241,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	}
 	u.bmc = now.ofBMC()
 	if u.Phase == "" {
-		if err := u.begin(ctx, service, all, now); err != nil {
+		if err := u.begin(ctx, f, now); err != nil {
 			return "", err
 		}
 	}
@@ -276,21 +282,17 @@ func (u *update) await(ctx context.Context) error {
 
 // decide goes on from what the BMC shows besides the update's task. done: the component runs its version.
 func (u *update) decide(ctx context.Context, found outcome, pauses *waiting) (done bool, err error) {
-	service, all, now, err := u.read(ctx)
+	f, err := u.h.readFirmware(ctx)
 	if err != nil {
 		return false, err
 	}
-	tasks, err := u.h.tasks(ctx)
-	if err != nil {
-		return false, err
-	}
-	doing, staged, err := u.h.updates(ctx, service, tasks, all)
+	now, err := runningOf(f.all, u.image.Component, u.h.system)
 	switch {
 	case err != nil:
 		return false, err
-	case doing != "":
+	case f.running != "":
 		u.quiet = time.Time{}
-		return false, errors.Join(u.moving(doing, u.percent), u.progress("the BMC works on it"))
+		return false, errors.Join(u.moving(f.running, u.percent), u.progress("the BMC works on it"))
 	case now.Version == u.image.To:
 		err = u.h.ensureOn(ctx, u.run) // a BMC may have reset the server by itself
 		return err == nil, err
@@ -298,7 +300,7 @@ func (u *update) decide(ctx context.Context, found outcome, pauses *waiting) (do
 		u.Phase = updateDone
 		return false, u.save()
 	}
-	acted, err := u.act(ctx, service, now, found == taskWaits, staged != "")
+	acted, err := u.act(ctx, f.service, now, found == taskWaits, f.staged != "")
 	if acted {
 		pauses.again()
 	}
@@ -361,7 +363,7 @@ func (u *update) reset(ctx context.Context) error {
 }
 
 // begin checks that the update may be made, and gives the BMC the image.
-func (u *update) begin(ctx context.Context, service *updateService, all []*software, now *software) error {
+func (u *update) begin(ctx context.Context, f *firmwareNow, now *software) error {
 	if !slices.Contains(u.image.From, now.Version) {
 		return hardware.Refused(device.CodeFirmwareNotListed,
 			"find out how that version came there; if it may be updated, add it to the policy",
@@ -381,11 +383,14 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 	if err != nil {
 		return err
 	}
-	if err := u.h.nothingStaged(ctx, service, free.tasks, all); err != nil {
+	if f, err = u.h.readFirmwareAfter(ctx, free.tasks, f.service); err != nil {
 		return err
 	}
-	u.From, u.To, u.SHA256 = now.Version, u.image.To, strings.ToLower(u.image.SHA256)
-	return u.send(ctx, service, now, image)
+	if err := f.isQuiet(); err != nil {
+		return err
+	}
+	u.From, u.To, u.SHA256 = now.Version, u.image.To, u.image.SHA256
+	return u.send(ctx, f.service, now, image)
 }
 
 // progress reports how far the update is.

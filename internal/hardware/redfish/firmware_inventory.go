@@ -49,25 +49,6 @@ func (u *updateService) busy() string {
 	return ""
 }
 
-// queuedUpdate is an update that an iLO makes, or has staged for the next reset.
-type queuedUpdate struct{ Component, State string }
-
-// updateQueue reads an iLO's queue of updates; other BMCs have tasks. One that has ended or
-// failed is left out.
-func (h *handle) updateQueue(ctx context.Context, u *updateService) ([]queuedUpdate, error) {
-	oem := u.Oem.Hpe
-	if oem == nil || oem.UpdateTaskQueue == "" {
-		return nil, nil
-	}
-	var all []queuedUpdate
-	err := eachMember(ctx, h, oem.UpdateTaskQueue, func(_ string, one *queuedUpdate) {
-		if !slices.Contains([]string{"Complete", "Exception", "Canceled", "Expired"}, one.State) {
-			all = append(all, *one)
-		}
-	})
-	return all, err
-}
-
 // software is one entry of the firmware inventory.
 type software struct {
 	path        string

@@ -66,21 +66,15 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer h.closeAndJoin(&err)
-	s, err := h.readSystem(ctx)
+	enrolled := &known
+	if known == (device.Identity{}) {
+		enrolled = nil
+	}
+	s, identity, err := h.recognize(ctx, enrolled)
 	if err != nil {
 		return hardware.Discovery{}, h.notFound(err)
 	}
-	identity, err := h.identify(ctx, s)
-	if err != nil {
-		return hardware.Discovery{}, err
-	}
-	if err := d.checkAllowed(identity.Serial); err != nil {
-		return hardware.Discovery{}, err
-	}
-	if known != (device.Identity{}) {
-		if field := known.Differs(identity); field != "" {
-			return hardware.Discovery{}, hardware.Changed(field, "the BMC manages "+describe(identity))
-		}
+	if enrolled != nil {
 		identity.Properties = known.Properties
 	} else {
 		if err := h.checkReady(s); err != nil {

@@ -169,9 +169,9 @@ func (h *handle) noFirmwareWaits(ctx context.Context, now *look) error {
 	if now.service == nil {
 		return nil
 	}
-	all, err := h.inventory(ctx, now.service)
+	f, err := h.readFirmwareAfter(ctx, now.tasks, now.service)
 	if err != nil {
 		return err
 	}
-	return h.nothingStaged(ctx, now.service, now.tasks, all)
+	return f.isQuiet()
 }
