@@ -136,20 +136,18 @@ func (h *handle) findRegistry(ctx context.Context, name string) (string, error) 
 	}
 	var file struct {
 		Location []struct {
-			Language string `bmc:"optional"`
-			URI      link   `json:"Uri" bmc:"optional"`
+			URI link `json:"Uri" bmc:"optional"`
 		}
 	}
 	if err := h.get(ctx, string(files[i]), &file); err != nil {
 		return "", err
 	}
-	found := ""
-	for _, l := range file.Location {
-		if l.URI != "" && (found == "" || strings.HasPrefix(strings.ToLower(l.Language), "en")) {
-			found = string(l.URI)
+	for _, l := range file.Location { // in whatever language: names and defaults are the same
+		if l.URI != "" {
+			return string(l.URI), nil
 		}
 	}
-	return found, nil
+	return "", nil
 }
 
 // patch is the request for these attributes at the next reset. Without the apply time an iDRAC

@@ -50,11 +50,11 @@ func TestBIOSIsComparedWithTheDefaultsOfSettingsOnly(t *testing.T) {
 
 func TestBIOSValuesAreTheSame(t *testing.T) {
 	for _, same := range [][2]any{{json.Number("1"), json.Number("1.0")}, {json.Number("60"), "60"}, {true, "True"},
-		{"a", "a"}, {json.Number("9007199254740993"), "9007199254740993"}} {
+		{"a", "a"}, {json.Number("9007199254740993"), "9007199254740993"}, {json.Number("1.2288e+14"), "122880000000000"}} {
 		require.True(t, sameValue(same[0], same[1]), "%v", same)
 	}
 	for _, other := range [][2]any{{"1", "1.0"}, {"True", "true"}, {json.Number("1"), json.Number("2")}, {nil, "a"},
-		{false, json.Number("0")}} {
+		{false, json.Number("0")}, {json.Number("9007199254740993"), json.Number("9007199254740992")}} {
 		require.False(t, sameValue(other[0], other[1]), "%v", other)
 	}
 }

@@ -47,15 +47,9 @@ const mostFirstLogins = 2
 const keptReset = "-reset"
 
 // loadReset gives the last reset; the zero one: there was none.
-func (b *bmc) loadReset() (bmcReset, error) {
-	all, err := kept[[]bmcReset](b, keptReset)
-	if err != nil || len(all) == 0 {
-		return bmcReset{}, err
-	}
-	return all[0], nil
-}
+func (b *bmc) loadReset() (bmcReset, error) { return kept[bmcReset](b, keptReset) }
 
-func (b *bmc) saveReset(r bmcReset) error { return keep(b, keptReset, []bmcReset{r}) }
+func (b *bmc) saveReset(r bmcReset) error { return b.keep(keptReset, r, true) }
 
 // resetRecord is how far the step is, as it is journaled.
 type resetRecord struct {

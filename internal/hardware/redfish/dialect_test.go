@@ -140,19 +140,6 @@ func TestAPropertyOfAnotherTypeThatDecidesIsAFault(t *testing.T) {
 	}
 }
 
-// The status of a drive that cannot be read is no good one.
-func TestADriveWithAStatusOfAnotherTypeIsNotVerified(t *testing.T) {
-	s := newStepper(t, redfishsim.IDRAC, twoDrives)
-	_, err := s.run("erase_drives", nil)
-	require.NoError(t, err)
-	s.speaking(redfishsim.Dialect{Properties: map[string]any{"Status": odd}})
-	_, err = s.discover(device.Identity{})
-	require.NoError(t, err, "it can be enrolled")
-	_, err = s.run("verify", nil)
-	require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
-	require.ErrorContains(t, err, "never seen")
-}
-
 // An operation that says nothing that is known is one.
 func TestADriveWithAnOperationThatNobodyKnowsIsNotIdle(t *testing.T) {
 	s := newStepper(t, redfishsim.ILO, twoDrives)

@@ -21,7 +21,8 @@ type drive struct {
 
 // driveResource is what the driver reads of a Drive.
 type driveResource struct {
-	path, storage string
+	path, storage string // by which Storage it is shown; "" is the chassis
+	shared        bool   // the chassis has other systems too, and does not say whose its drives are
 	SerialNumber  string
 	Model         string         `bmc:"optional"`
 	Protocol      string         `bmc:"optional"`
@@ -83,14 +84,13 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := h.drivePaths(ctx, before)
+	listed, err := h.listedDrives(ctx, before)
 	if err != nil {
 		return nil, driveUnreadable(err)
 	}
 	found := map[string]*drive{}
-	for _, p := range paths {
-		shown := &driveResource{path: p.path, storage: p.storage}
-		if err := h.get(ctx, p.path, shown); err != nil {
+	for _, shown := range listed {
+		if err := h.get(ctx, shown.path, shown); err != nil {
 			return nil, driveUnreadable(err)
 		}
 		serial := hardware.CanonicalSerial(shown.SerialNumber)
@@ -100,13 +100,13 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 		if serial == "" {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid,
 				"see the drive on the BMC; replace it if it has no serial",
-				"the drive %s has no serial: it cannot be counted", p.path)
+				"the drive %s has no serial: it cannot be counted", shown.path)
 		}
 		d := found[serial]
-		if d == nil && p.shared {
+		if d == nil && shown.shared {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid, "enroll the server by a URL whose chassis is its own",
 				"the drive %s is in a chassis of several systems, and no Storage of this system has it: whose it is, is unknown",
-				p.path)
+				shown.path)
 		}
 		if d == nil {
 			d = &drive{Serial: serial}
@@ -114,7 +114,7 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 		}
 		if i := slices.IndexFunc(d.Shown, shown.isAnother); i >= 0 {
 			return nil, hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives",
-				"%s and %s are two drives with the serial %s", d.Shown[i].path, p.path, serial)
+				"%s and %s are two drives with the serial %s", d.Shown[i].path, shown.path, serial)
 		}
 		d.Shown = append(d.Shown, shown)
 	}
@@ -138,7 +138,7 @@ func (r *driveResource) isAnother(than *driveResource) bool {
 // enrolledDrives reads the drives, and proves that they are the enrolled ones: none is missing, none is
 // extra.
 func (h *handle) enrolledDrives(ctx context.Context) ([]*drive, error) {
-	enrolled, err := device.ParseProperties(h.enrolled.Properties)
+	enrolled, err := h.enrolledProperties()
 	if err != nil {
 		return nil, err
 	}
@@ -188,20 +188,14 @@ func driveUnreadable(err error) error {
 		Remedy:  "see the drives on the BMC, then clean the server again"}
 }
 
-// drivePath is where a drive is shown, and by which Storage; "" is the chassis.
-type drivePath struct {
-	path, storage string
-	shared        bool // the chassis has other systems too, and does not say whose its drives are
-}
-
-// drivePaths lists the drives of all storages and of the system's chassis.
-func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error) {
-	var all []drivePath
+// listedDrives lists the drives of all storages and of the system's chassis, which are not read yet.
+func (h *handle) listedDrives(ctx context.Context, s *system) ([]*driveResource, error) {
+	var all []*driveResource
 	add := func(storage string, shared bool, links []link) {
 		for _, l := range links {
 			// The same resource in a second collection is no second drive.
-			if !slices.ContainsFunc(all, func(have drivePath) bool { return samePath(have.path, string(l)) }) {
-				all = append(all, drivePath{string(l), storage, shared})
+			if !slices.ContainsFunc(all, func(have *driveResource) bool { return samePath(have.path, string(l)) }) {
+				all = append(all, &driveResource{path: string(l), storage: storage, shared: shared})
 			}
 		}
 	}
@@ -239,7 +233,7 @@ func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error)
 		}
 		add("", shared, members)
 	}
-	if slices.ContainsFunc(all, func(p drivePath) bool { return p.path == "" }) {
+	if slices.ContainsFunc(all, func(d *driveResource) bool { return d.path == "" }) {
 		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
 			"the BMC lists a drive without a link")
 	}

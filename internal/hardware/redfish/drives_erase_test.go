@@ -21,30 +21,6 @@ func (s *stepper) requireNoHarm() {
 	}
 }
 
-func TestEachDriveIsErased(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		if p == redfishsim.ILO {
-			// no task: it is seen while it runs, or never
-			s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = 2 * time.Second })
-		}
-		note, err := s.run("erase_drives", nil)
-		require.NoError(t, err)
-		require.Empty(t, s.bmc.TenantData())
-		require.Contains(t, note, "by the controller's word: 5 drives erased")
-		require.Contains(t, note, "PHLN123400001P6AGN CryptographicErase")
-		note, err = s.run("verify", nil)
-		require.NoError(t, err)
-		require.Contains(t, note, "by the controller's word: 5 drives erased")
-		s.requireNoHarm()
-		state := s.bmc.State()
-		for _, d := range state.Drives() {
-			require.Equal(t, 1, d.Erases, d.Serial)
-		}
-		require.Empty(t, s.bmc.OpenSessions())
-	})
-}
-
 // Each request fails before and after it was carried out, the BMC restarts at each, and the
 // worker is killed at each: in the end each drive was erased, again
 // only where the answer was lost, and never while it was being erased.

@@ -134,6 +134,7 @@ func TestATenantsEraseDoesNotCount(t *testing.T) {
 				note, err := s.run("erase_drives", nil)
 				require.NoError(t, err)
 				require.Contains(t, note, "5 drives erased")
+				require.Contains(t, note, "PHLN123400001P6AGN CryptographicErase")
 				state := s.bmc.State()
 				for _, d := range state.Drives() {
 					require.Equal(t, 2, d.Erases, d.Serial)
@@ -189,31 +190,59 @@ func TestAnEraseThatFailedIsNoErase(t *testing.T) {
 	}
 }
 
-// Verify believes only this clean's evidence, of the drives that are there now.
+// Verify believes only this clean's evidence, of the drives that are there now, healthy and idle: one that is being
+// erased, or whose erase waits for a reset, would take the next tenant's data.
 func TestVerifyNeedsEvidenceForEachDrive(t *testing.T) {
-	s := newStepper(t, redfishsim.IDRAC, twoDrives)
-	_, err := s.run("erase_drives", nil)
-	require.NoError(t, err)
-	changes := s.bmc.Changes()
-	_, err = s.run("verify", nil)
-	require.NoError(t, err)
+	state := func(change func(*redfishsim.State)) func(*stepper) {
+		return func(s *stepper) { s.bmc.Change(change) }
+	}
+	for name, tc := range map[string]struct {
+		change func(*stepper)
+		want   device.Code
+		says   string
+	}{
+		"one more": {state(func(s *redfishsim.State) {
+			s.Storages[0].Drives = append(s.Storages[0].Drives, extraDrive())
+		}), device.CodeDrivesChanged, "extra drive EXTRA1"},
+		"off":                 {state(off), device.CodeServerNotReady, "off"},
+		"of an earlier clean": {(*stepper).newClean, device.CodeVerifyFailed, "no record"},
+		"busy":                {state(erasing), device.CodeVerifyFailed, "it is busy: Sanitize"},
+		"waits": {func(s *stepper) {
+			at := s.bmc.Writes()[0].Path
+			s.bmc.Change(func(state *redfishsim.State) {
+				state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "JID_77", Name: "Odd", State: "Pending", Status: "OK",
+					Start: time.Now(), TargetURI: at, Operation: http.MethodPost})
+			})
+		}, device.CodeVerifyFailed, "the task JID_77 (Odd) is Pending"},
+		"of an odd state": {func(s *stepper) {
+			s.speaking(redfishsim.Dialect{Properties: map[string]any{"Status": odd}})
+		}, device.CodeVerifyFailed, "never seen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				if name == "waits" && p == redfishsim.IDRAC {
+					return // its tasks do not say of which drive they are
+				}
+				s := newStepper(t, p, twoDrives)
+				_, err := s.run("erase_drives", nil)
+				require.NoError(t, err)
+				_, err = s.run("verify", nil)
+				require.NoError(t, err)
+				tc.change(s)
+				changes := s.bmc.Changes()
+				_, err = s.run("verify", nil)
+				require.Equal(t, tc.want, code(err), "%v", err)
+				require.ErrorContains(t, err, tc.says)
+				require.Equal(t, changes, s.bmc.Changes(), "verify only reads")
+			})
+		})
+	}
+}
 
-	s.bmc.Change(func(state *redfishsim.State) {
-		state.Storages[0].Drives = append(state.Storages[0].Drives, extraDrive())
-	})
-	_, err = s.run("verify", nil)
-	require.Equal(t, device.CodeDrivesChanged, code(err))
-	s.bmc.Change(func(state *redfishsim.State) { state.Storages[0].Drives = state.Storages[0].Drives[:1] })
-
-	s.bmc.Change(func(state *redfishsim.State) { state.Power = "Off" })
-	_, err = s.run("verify", nil)
-	require.Equal(t, device.CodeServerNotReady, code(err))
-	s.bmc.Change(func(state *redfishsim.State) { state.Power = "On" })
-
-	s.newClean()
-	_, err = s.run("verify", nil)
-	require.Equal(t, device.CodeVerifyFailed, code(err), "an earlier clean's erase")
-	require.Equal(t, changes, s.bmc.Changes(), "verify only reads")
+// erasing is a server of which a drive is being erased, by whomever.
+func erasing(s *redfishsim.State) {
+	s.Work = append(s.Work, &redfishsim.Work{Kind: redfishsim.KindErase, Drive: "PHLN123400001P6AGN", Started: time.Now(),
+		Due: time.Now().Add(time.Hour)})
 }
 
 // Many drives are erased at once, but not all.

@@ -19,22 +19,6 @@ func (s *stepper) list() ([]device.Drive, error) {
 	return driveProperties(all), err
 }
 
-func TestEveryDriveIsCountedOnce(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		all, err := s.list()
-		require.NoError(t, err)
-		var serials []string
-		for _, d := range all {
-			serials = append(serials, d.Serial)
-			require.Positive(t, d.CapacityBytes)
-			require.NotEmpty(t, d.Model)
-		}
-		require.ElementsMatch(t, []string{"S6CKNT0W700001", "S6CKNT0W700002", "PHLN123400001P6AGN", "PHYH0420003W480C",
-			"PHYH0420003X480C"}, serials)
-	})
-}
-
 func TestAListOfDrivesIsNeverShorterThanWhatIsThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*redfishsim.State)

@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,14 +25,12 @@ func TestOnlyListedFirmwareIsWritten(t *testing.T) {
 		"from nothing":         {func(i *firmwareImage) { i.From = nil }, device.CodeFirmwareNotListed},
 		"another digest": {func(i *firmwareImage) { i.SHA256 = redfishsim.Digest([]byte("x")) },
 			device.CodeFirmwareImage},
-		"no digest":         {func(i *firmwareImage) { i.SHA256 = "" }, device.CodeInvalidSetting},
+		"no digest":         {func(i *firmwareImage) { i.SHA256 = "" }, device.CodeFirmwareImage},
 		"no image":          {func(i *firmwareImage) { i.Path += ".none" }, device.CodeFirmwareImage},
 		"a link":            {func(i *firmwareImage) { i.Path = linkTo(t, i.Path) }, device.CodeFirmwareImage},
 		"a directory":       {func(i *firmwareImage) { i.Path = filepath.Dir(i.Path) }, device.CodeFirmwareImage},
-		"a relative path":   {func(i *firmwareImage) { i.Path = "firmware.bin" }, device.CodeInvalidSetting},
 		"no component":      {func(i *firmwareImage) { i.Component = "" }, device.CodeInvalidSetting},
 		"unknown component": {func(i *firmwareImage) { i.Component = "GPU" }, device.CodeInvalidSetting},
-		"no version":        {func(i *firmwareImage) { i.To = "" }, device.CodeInvalidSetting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC)
@@ -126,37 +123,23 @@ func TestAnUpdateThatFailedIsNoUpdate(t *testing.T) {
 					s.driver.timing.stall, s.driver.timing.post = 150*time.Millisecond, 300*time.Millisecond
 				}
 				args := s.update("BIOS")
-				_, err := s.run("firmware_reflash", args)
-				f, ok := device.AsFault(err)
-				require.True(t, ok, "%v", err)
-				if how != redfishsim.Stalls {
-					require.Contains(t, []device.Code{device.CodeStepFailed, device.CodeFirmwareNotActive}, f.Code, "%v", err)
+				for range 2 {
+					_, err := s.run("firmware_reflash", args)
+					f, ok := device.AsFault(err)
+					require.True(t, ok, "%v", err)
+					if how == redfishsim.Lies {
+						require.Equal(t, device.CodeFirmwareNotActive, f.Code, "%v", err)
+					} else if how != redfishsim.Stalls {
+						require.Contains(t, []device.Code{device.CodeStepFailed, device.CodeFirmwareNotActive}, f.Code, "%v", err)
+					}
+					require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1, "not again")
 				}
-				require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1)
 				s.requireNoHarm()
-				_, err = s.run("verify_firmware", args)
+				_, err := s.run("verify_firmware", args)
 				require.Error(t, err)
 			})
 		})
 	}
-}
-
-// Firmware that stays at its old version, whatever the BMC says, is a fault.
-func TestFirmwareThatStaysIsAFault(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, func(_ *redfishsim.Config, s *redfishsim.State) {
-			for _, c := range s.Components {
-				c.Stays = true
-			}
-		})
-		args := s.update("BIOS")
-		for range 2 {
-			_, err := s.run("firmware_reflash", args)
-			require.Equal(t, device.CodeFirmwareNotActive, code(err), "%v", err)
-			require.Len(t, s.bmc.Commits("BIOS"), 1, "not again")
-		}
-		s.requireNoHarm()
-	})
 }
 
 // A BMC that resets the server by itself is waited for.
@@ -279,20 +262,8 @@ func TestAnImageThatCannotBeCopiedIsTheHosts(t *testing.T) {
 func TestNoImageIsSentWhileADriveIsErased(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p, twoDrives)
-		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = time.Hour })
-		h := s.open()
-		present, err := h.enrolledDrives(t.Context())
-		require.NoError(t, err)
-		way, _, err := h.wayToErase(t.Context(), present[0])
-		require.NoError(t, err)
-		q := request{Method: http.MethodPost, Path: way.target}
-		if way.sanitization != "" {
-			q.Body = map[string]any{"SanitizationType": way.sanitization}
-		}
-		_, err = h.change(t.Context(), q)
-		require.NoError(t, err)
-		require.NoError(t, h.Close())
-		_, err = s.run("firmware_reflash", s.update("BIOS"))
+		s.bmc.Change(erasing)
+		_, err := s.run("firmware_reflash", s.update("BIOS"))
 		require.Equal(t, device.CodeTargetBusy, code(err), "%v", err)
 		require.Zero(t, s.posts(s.bmc.Config().MultipartPath))
 	})

@@ -117,8 +117,3 @@ func TestABodyIsOneDocument(t *testing.T) {
 		require.Error(t, answer{Body: []byte(text)}.decode(&body), text)
 	}
 }
-
-func TestLargeBIOSValuesAreComparedExactly(t *testing.T) {
-	require.False(t, sameValue(json.Number("9007199254740993"), json.Number("9007199254740992")))
-	require.True(t, sameValue(json.Number("1.2288e+14"), "122880000000000"))
-}

@@ -247,13 +247,12 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 	if s.PowerState == redfish.OffPowerState {
 		return "", nil
 	}
-	paths, err := h.drivePaths(ctx, s)
+	listed, err := h.listedDrives(ctx, s)
 	if err != nil {
 		return "", ignoreRefusal(err)
 	}
-	for _, p := range paths {
-		shown := &driveResource{}
-		if err := ignoreRefusal(h.get(ctx, p.path, shown)); err != nil {
+	for _, shown := range listed {
+		if err := ignoreRefusal(h.get(ctx, shown.path, shown)); err != nil {
 			return "", err
 		}
 		if o := (&drive{Shown: []*driveResource{shown}}).operation(); o != nil {

@@ -68,20 +68,6 @@ func TestOnlyAllowedResetsAreSent(t *testing.T) {
 	require.Contains(t, err.Error(), "intrusion switch")
 }
 
-// The request of a power change is lost, before or after the BMC has carried it out.
-func TestAPowerChangeSurvivesALostRequest(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter} {
-			s := newStepper(t, p)
-			for _, one := range []struct{ action, want string }{{hardware.PowerOff, "Off"}, {hardware.PowerOn, "On"}} {
-				s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*Reset*", Kind: kind})
-				require.NoError(t, s.power(one.action), "%s %s", one.action, kind)
-				require.Equal(t, one.want, s.bmc.State().Power)
-			}
-		}
-	})
-}
-
 // A power change while firmware is written destroys the server.
 func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
@@ -124,22 +110,13 @@ func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
 	})
 }
 
-func TestARestartEndsWithPOST(t *testing.T) {
+func TestAServerThatDoesNotEndPOSTIsTheOperators(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		h := s.open()
-		posts := s.bmc.State().POSTs
-		run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(int, string) error { return nil }}
-		require.NoError(t, h.restart(t.Context(), run))
-		state := s.bmc.State()
-		require.Equal(t, "On", state.Power)
-		require.Equal(t, posts+1, state.POSTs)
-		require.False(t, state.InPOST)
-
-		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.POST = time.Hour })
+		s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.POST = time.Hour })
 		s.driver.timing.post = 150 * time.Millisecond
-		require.Equal(t, device.CodeNoProgress, code(h.restart(t.Context(), run)))
-		require.NoError(t, h.Close())
+		_, err := s.run("bios_reset", nil)
+		require.Equal(t, device.CodeNoProgress, code(err), "%v", err)
+		require.ErrorContains(t, err, "POST has not ended")
 	})
 }
 

@@ -21,18 +21,21 @@ func (h *handle) readProperties(ctx context.Context, s *system) (device.Properti
 		CPUs: s.ProcessorSummary.Count, Cores: s.ProcessorSummary.CoreCount,
 		MemoryMiB: int64(math.Round(s.MemorySummary.TotalSystemMemoryGiB * 1024)),
 	}
+	var err error
 	if p.CPUs == 0 || p.Cores == 0 {
-		cpus, cores, err := h.countCPUs(ctx, s)
-		if err != nil {
-			return device.Properties{}, err
-		}
+		cpus, cores := 0, 0
+		err = h.eachPart(ctx, s.Processors, func(cpu *part) {
+			if cpu.ProcessorType == redfish.CPUProcessorType || cpu.ProcessorType == "" {
+				cpus, cores = cpus+1, cores+cpu.TotalCores
+			}
+		})
 		p.CPUs, p.Cores = cmp.Or(p.CPUs, cpus), cmp.Or(p.Cores, cores)
 	}
-	var err error
-	if p.MemoryMiB == 0 {
-		if p.MemoryMiB, err = h.sumMemory(ctx, s); err != nil {
-			return device.Properties{}, err
-		}
+	if p.MemoryMiB == 0 && err == nil {
+		err = h.eachPart(ctx, s.Memory, func(module *part) { p.MemoryMiB += module.CapacityMiB })
+	}
+	if err != nil {
+		return device.Properties{}, err
 	}
 	if p.Links, err = h.readLinks(ctx, s); err != nil {
 		return device.Properties{}, err
@@ -45,33 +48,21 @@ func (h *handle) readProperties(ctx context.Context, s *system) (device.Properti
 	return p, nil
 }
 
-// countCPUs counts the CPUs that are there, and their cores.
-func (h *handle) countCPUs(ctx context.Context, s *system) (cpus, cores int, err error) {
-	type processor struct {
-		ProcessorType redfish.ProcessorType `bmc:"optional"`
-		TotalCores    int                   `bmc:"optional"`
-		Status        resourceStatus        `bmc:"optional"`
-	}
-	err = eachMember(ctx, h, s.Processors, func(_ string, cpu *processor) {
-		if (cpu.ProcessorType == redfish.CPUProcessorType || cpu.ProcessorType == "") && cpu.Status.State != "Absent" {
-			cpus, cores = cpus+1, cores+cpu.TotalCores
-		}
-	})
-	return cpus, cores, err
+// part is what the driver reads of a Processor, and of a Memory.
+type part struct {
+	ProcessorType redfish.ProcessorType `bmc:"optional"`
+	TotalCores    int                   `bmc:"optional"`
+	CapacityMiB   int64                 `bmc:"optional"`
+	Status        resourceStatus        `bmc:"optional"`
 }
 
-// sumMemory adds up the memory modules that are there.
-func (h *handle) sumMemory(ctx context.Context, s *system) (sum int64, err error) {
-	type memory struct {
-		CapacityMiB int64          `bmc:"optional"`
-		Status      resourceStatus `bmc:"optional"`
-	}
-	err = eachMember(ctx, h, s.Memory, func(_ string, module *memory) {
-		if module.Status.State != "Absent" {
-			sum += module.CapacityMiB
+// eachPart reads the parts of a collection that are there.
+func (h *handle) eachPart(ctx context.Context, of link, use func(*part)) error {
+	return eachMember(ctx, h, of, func(_ string, p *part) {
+		if p.Status.State != "Absent" {
+			use(p)
 		}
 	})
-	return sum, err
 }
 
 // pcieDevice is what the driver reads of a PCIeDevice.
@@ -164,11 +155,17 @@ func (h *handle) wantedProperties(run hardware.StepRun) (want device.Properties,
 		}
 		return want, "its policy's profile says", nil
 	}
-	want, err = device.ParseProperties(h.enrolled.Properties)
+	want, err = h.enrolledProperties()
+	return want, "enrolled", err
+}
+
+// enrolledProperties are what was recorded of the server at its enrollment.
+func (h *handle) enrolledProperties() (device.Properties, error) {
+	p, err := device.ParseProperties(h.enrolled.Properties)
 	if err != nil {
-		return want, "", hardware.Refused(device.CodeInternal, "enroll the server again", "%v", err)
+		return p, hardware.Refused(device.CodeInternal, "enroll the server again", "%v", err)
 	}
-	return want, "enrolled", nil
+	return p, nil
 }
 
 // propertiesDiffer names each difference. A zero field of want is not compared, but where want

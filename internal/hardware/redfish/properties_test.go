@@ -21,18 +21,6 @@ func (s *stepper) enrollWhole() device.Properties {
 	return p
 }
 
-func TestPropertiesOfAServerAreEnrolled(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		is := newStepper(t, p, quickBMC).enrollWhole()
-		require.Equal(t, 2, is.CPUs)
-		require.Equal(t, 64, is.Cores)
-		require.EqualValues(t, 131072, is.MemoryMiB)
-		require.Len(t, is.Drives, 5)
-		require.Equal(t, []device.Link{{Name: "GPU.Slot.7", Width: 16, Speed: "Gen4"},
-			{Name: "NIC.Slot.3", Width: 16, Speed: "Gen4"}}, is.Links)
-	})
-}
-
 // S3.5
 func TestADifferenceInPropertiesIsAFault(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -40,8 +40,17 @@ func TestDiscoverReadsWhoTheServerIs(t *testing.T) {
 			"verify_properties"}, found.SupportedSteps)
 		properties, err := device.ParseProperties(found.Identity.Properties)
 		require.NoError(t, err)
-		require.Len(t, properties.Drives, len(state.Drives()))
-		require.Equal(t, state.CPUs, properties.CPUs)
+		require.Equal(t, []any{2, 64, int64(131072)}, []any{properties.CPUs, properties.Cores, properties.MemoryMiB})
+		require.Equal(t, []device.Link{{Name: "GPU.Slot.7", Width: 16, Speed: "Gen4"},
+			{Name: "NIC.Slot.3", Width: 16, Speed: "Gen4"}}, properties.Links)
+		var serials []string
+		for _, d := range properties.Drives {
+			serials = append(serials, d.Serial)
+			require.Positive(t, d.CapacityBytes)
+			require.NotEmpty(t, d.Model)
+		}
+		require.ElementsMatch(t, []string{"S6CKNT0W700001", "S6CKNT0W700002", "PHLN123400001P6AGN", "PHYH0420003W480C",
+			"PHYH0420003X480C"}, serials, "each once, wherever it is listed")
 		require.Contains(t, found.Note, found.Identity.Serial)
 		require.Empty(t, s.bmc.Writes())
 		require.Empty(t, s.bmc.OpenSessions())

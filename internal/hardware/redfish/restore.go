@@ -179,29 +179,24 @@ func (r *restorer) askFor(ctx context.Context, step string, own bool, before ask
 // unlocked runs a step with the lockdown lifted, where there is one, and sets it again: as it was recorded,
 // else as it was found.
 func (h *handle) unlocked(ctx context.Context, run hardware.StepRun, do step) (note string, err error) {
-	r, err := h.readLockdown(ctx)
-	if err != nil || r.is == nil {
-		if err != nil {
-			return "", err
-		}
-		return do(h, ctx, run)
-	}
 	const evidence = "lockdown"
-	found := map[string]string{}
+	r, err := h.readLockdown(ctx)
+	if err != nil {
+		return "", err
+	}
+	found, off := map[string]string{}, map[string]string{}
 	if h.lifted, err = run.Load(evidence, &found); err != nil {
 		return "", err
 	}
-	locked := slices.ContainsFunc(slices.Collect(maps.Values(r.is)), func(v string) bool { return v != unlockedAs(v) })
-	if locked {
+	for key, value := range r.is {
+		off[key] = unlockedAs(value)
+	}
+	if !maps.Equal(off, r.is) {
 		if !h.lifted {
 			if err := run.Save(evidence, r.is); err != nil {
 				return "", err
 			}
 			found, h.lifted = r.is, true
-		}
-		off := map[string]string{}
-		for key := range r.is {
-			off[key] = unlockedAs(r.is[key])
 		}
 		if err := h.restoreItem(ctx, run, lockdownItem, off, &coverage{}); err != nil {
 			return "", err
@@ -211,7 +206,7 @@ func (h *handle) unlocked(ctx context.Context, run hardware.StepRun, do step) (n
 	if !h.lifted || ctx.Err() != nil {
 		return note, err
 	}
-	enrolled, wrong := device.ParseProperties(h.enrolled.Properties)
+	enrolled, wrong := h.enrolledProperties()
 	if want := enrolled.Setup[device.SetupLockdown]; want != nil {
 		found = want
 	}

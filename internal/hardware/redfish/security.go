@@ -48,9 +48,9 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 // disarm takes away what would boot something of a tenant's at the next start: a boot override, and media that
 // were not inserted when the server was enrolled.
 func (h *handle) disarm(ctx context.Context, run hardware.StepRun) ([]string, error) {
-	enrolled, err := device.ParseProperties(h.enrolled.Properties)
+	enrolled, err := h.enrolledProperties()
 	if err != nil {
-		return nil, hardware.Refused(device.CodeInternal, "enroll the server again", "%v", err)
+		return nil, err
 	}
 	var c coverage
 	for _, item := range setupItems() {
@@ -67,26 +67,23 @@ func (h *handle) disarm(ctx context.Context, run hardware.StepRun) ([]string, er
 // firmware. What the BMC does not let it take back is the operator's. It waits for what is being
 // written. The BIOS is as it was last read; nil: there is none to see.
 func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []string, is *biosState, err error) {
-	waiting := h.driver.timing.wait(h.driver.timing.post)
-	defer waiting.stop()
 	refusedBefore, why := map[string]bool{}, ""
-	for {
+	var left *leftover
+	err = h.until(ctx, run, h.driver.timing.post, func() (done bool, doing string, err error) {
 		now, err := h.waitUntilNothingWrites(ctx, run, nil)
 		if err != nil {
-			return nil, nil, err
+			return false, "", err
 		}
-		left, err := h.leftover(ctx, now)
+		left, err = h.leftover(ctx, now)
 		if left == nil || err != nil {
-			return removed, now.bios, err
+			is = now.bios
+			return err == nil, "", err
 		}
 		left.ways = slices.DeleteFunc(left.ways, func(r *request) bool { return refusedBefore[r.Method+r.Path] })
 		if len(left.ways) == 0 {
-			return nil, nil,
+			return false, "",
 				hardware.Refused(left.code, "take it back on the BMC, or reset the server by hand once; then clean the server",
 					"%s waits for the next reset, and the BMC has no way to take it back%s", left.what, why)
-		}
-		if err := h.progress(run, h.percent, "takes back "+left.what); err != nil {
-			return nil, nil, err
 		}
 		way := left.ways[0]
 		_, err = h.change(ctx, *way)
@@ -97,15 +94,14 @@ func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []
 		case isRefusal && r.Status != http.StatusForbidden:
 			refusedBefore[way.Method+way.Path], why = true, ": "+r.Error()
 		default:
-			return nil, nil, err
+			return false, "", err
 		}
-		if again, err := waiting.next(ctx); err != nil {
-			return nil, nil, err
-		} else if !again {
-			return nil, nil, hardware.Refused(left.code, "take it back on the BMC, then clean the server",
-				"%s waits for the next reset, and could not be taken back within %v", left.what, h.driver.timing.post)
-		}
-	}
+		return false, "takes back " + left.what, nil
+	}, func() error {
+		return hardware.Refused(left.code, "take it back on the BMC, then clean the server",
+			"%s waits for the next reset, and could not be taken back within %v", left.what, h.driver.timing.post)
+	})
+	return removed, is, err
 }
 
 // leftover finds the next thing that waits for a reset; nil: there is nothing.

@@ -12,16 +12,6 @@ import (
 	"burnish/internal/testkit/redfishsim"
 )
 
-func TestNothingLeftIsNoted(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		note, err := s.run("security_check", nil)
-		require.NoError(t, err)
-		require.Contains(t, note, "nothing waits for a reset; ")
-		require.Empty(t, s.bmc.Writes())
-	})
-}
-
 // plantBIOS leaves BIOS settings for the next reset, as a tenant does.
 func (s *stepper) plantBIOS(applyTime bool) {
 	s.t.Helper()

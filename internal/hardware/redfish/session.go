@@ -341,7 +341,7 @@ type openSession struct {
 	User string `json:"user"`
 }
 
-func (b *bmc) saveSessions(all []openSession) error { return keep(b, "", all) }
+func (b *bmc) saveSessions(all []openSession) error { return b.keep("", all, len(all) > 0) }
 
 // loadSessions gives none where another version has written them: the BMC's own time-out ends those.
 func (b *bmc) loadSessions() ([]openSession, error) { return kept[[]openSession](b, "") }
@@ -352,11 +352,11 @@ func (b *bmc) keptPath(what string) string {
 	return filepath.Join(b.driver.host.StateDir, "redfish", name)
 }
 
-// keep keeps something of a BMC beyond the worker's life; nothing where it is empty.
-func keep[T any](b *bmc, what string, value []T) error {
+// keep keeps something of a BMC beyond the worker's life; some: there is something.
+func (b *bmc) keep(what string, value any, some bool) error {
 	path := b.keptPath(what)
 	var err error
-	if len(value) == 0 {
+	if !some {
 		if err = atomicfile.Remove(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -189,14 +189,11 @@ func (h *handle) wantedSetup(run hardware.StepRun) (setup device.Setup, args dev
 			"add the profile to golden in the policy, restart the control workers, then clean the server",
 			"the policy has no golden profile %q, with which the server was enrolled", args.Golden)
 	}
-	enrolled, err := device.ParseProperties(h.enrolled.Properties)
-	if err != nil {
-		return nil, args, hardware.Refused(device.CodeInternal, "enroll the server again", "%v", err)
-	}
+	enrolled, err := h.enrolledProperties()
 	setup = device.Setup{}
 	maps.Copy(setup, enrolled.Setup)
 	maps.Copy(setup, args.Setup)
-	return setup, args, nil
+	return setup, args, err
 }
 
 // refusedRead: the BMC has no such resource, no license for it, or refuses it.

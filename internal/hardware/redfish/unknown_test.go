@@ -33,7 +33,7 @@ func TestALostEraseIsSentAgainOnceNoneRuns(t *testing.T) {
 			times, erases int
 		}{
 			{redfishsim.CutBefore, 1, 1}, {redfishsim.CutBefore, 2, 1}, {redfishsim.CutAfter, 1, 2},
-			{redfishsim.RestartBefore, 1, 1},
+			{redfishsim.RestartBefore, 1, 1}, {redfishsim.RestartAfter, 1, 2},
 		} {
 			s := newStepper(t, p, twoDrives)
 			_, err := s.run("erase_drives", nil)
@@ -129,44 +129,6 @@ func TestAnAcceptedEraseThatIsGoneIsSentAgainByTheNextWorker(t *testing.T) {
 		require.Empty(t, s.bmc.TenantData())
 		s.requireNoHarm()
 	})
-}
-
-// A drive that is busy again after its erase is not proved to be erased.
-func TestABusyDriveIsNotVerified(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, twoDrives)
-		_, err := s.run("erase_drives", nil)
-		require.NoError(t, err)
-		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = time.Hour })
-		other := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled,
-			journal: map[string][]byte{}}
-		other.mayGoOn = func() error {
-			if len(s.bmc.State().Work) > 0 {
-				return &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "enough"}
-			}
-			return nil
-		}
-		_, err = other.run("erase_drives", nil)
-		require.Equal(t, device.CodeAborted, code(err))
-		_, err = s.run("verify", nil)
-		require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
-		require.ErrorContains(t, err, "not proved")
-	})
-}
-
-// One that waits for a reset would take the next tenant's data.
-func TestADriveWhoseEraseWaitsIsNotVerified(t *testing.T) {
-	s := newStepper(t, redfishsim.Supermicro, twoDrives)
-	_, err := s.run("erase_drives", nil)
-	require.NoError(t, err)
-	all := s.bmc.Writes()
-	s.bmc.Change(func(state *redfishsim.State) {
-		state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "77", Name: "Odd", State: "Pending", Status: "OK",
-			Start: time.Now(), TargetURI: all[len(all)-1].Path, Operation: http.MethodPost})
-	})
-	_, err = s.run("verify", nil)
-	require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
-	require.ErrorContains(t, err, "the task 77 (Odd) is Pending")
 }
 
 // A worker that dies when the BMC has the image continues where it was.

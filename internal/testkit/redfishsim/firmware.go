@@ -190,8 +190,7 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 		w.Stage, w.Started, w.Due = stageWrite, at, at.Add(m.Conf.Delays.Write)
 	case stageWrite:
 		how := m.Conf.Endings[KindFirmware]
-		written := how == Succeeds && !component.Stays
-		if written {
+		if how == Succeeds {
 			component.Previous, component.Version = component.Version, w.Version
 		}
 		component.Staged = ""
@@ -199,7 +198,7 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 			m.Data.LastUpdate = "Error"
 		}
 		m.end(w, how, at)
-		if written && component.Name == "BMC" {
+		if how == Succeeds && component.Name == "BMC" {
 			m.restart(at, true)
 		}
 	}

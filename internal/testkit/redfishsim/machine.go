@@ -183,11 +183,7 @@ func (m *Machine) changed() {
 
 // spoil is what faults of the BMC's own do.
 func (m *Machine) spoil(f *Fault, _ *http.Request, a *answer) {
-	restarts := []FaultKind{RestartBefore, RestartAfter}
-	if !m.CanExit() {
-		restarts = append(restarts, ExitBefore, ExitAfter)
-	}
-	if a != nil && slices.Contains(restarts, f.Kind) {
+	if a != nil && (f.Kind == RestartBefore || f.Kind == RestartAfter) {
 		m.restart(time.Now(), false)
 	}
 }

@@ -87,7 +87,6 @@ type Component struct {
 	Previous string
 	Golden   string
 	Staged   string // written at the next reset
-	Stays    bool   // updates succeed and change nothing
 }
 
 // Upload is an image that waits for StartUpdate.

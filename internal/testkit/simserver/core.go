@@ -142,9 +142,6 @@ func (c *Core[C, S]) Change(change func(*S)) {
 	})
 }
 
-// CanExit is true where the simulator is a process that a fault may end.
-func (c *Core[C, S]) CanExit() bool { return c.exit != nil }
-
 // GoDown refuses each connection until then, and cuts those that are open.
 func (c *Core[C, S]) GoDown(until time.Time) {
 	c.DownUntil = until

@@ -50,7 +50,6 @@ type Fault struct {
 	User   string // of the session; empty: any, and also none
 	Method string // empty: any
 	Path   string // also with the query; * stands for any characters; empty: any
-	Login  int    // only after as many logins from now on, and before the next: in one step of a clean; 0: any
 	Skip   int    // as many that match go well first
 	Times  int    // how many go wrong; 0: one, negative: all
 
@@ -64,8 +63,7 @@ type Fault struct {
 	// Then is called when it happens: the request had its effect, or not, and has no answer yet.
 	Then func() `json:"-"`
 
-	logins int // so far
-	went   int // wrong so far
+	went int // wrong so far
 }
 
 // TaskFault is how a task goes wrong.
@@ -111,18 +109,13 @@ func (f *Fault) ends() bool {
 // matches is true where f concerns a request.
 func (f *Fault) matches(entry *Request, r *http.Request) bool {
 	return (f.Number == 0 || f.Number == entry.Number) && (f.User == "" || f.User == entry.User) &&
-		(f.Method == "" || f.Method == r.Method) && (f.Login == 0 || f.Login == f.logins) &&
+		(f.Method == "" || f.Method == r.Method) &&
 		(f.Path == "" || glob(f.Path, r.URL.Path) || glob(f.Path, r.URL.RequestURI()))
 }
 
 // strike are the faults of a request, each of which has gone wrong once more, and the one of them
 // that leaves no true answer.
 func (c *Core[C, S]) strike(entry *Request, r *http.Request) (all []*Fault, ends *Fault) {
-	for _, f := range c.faults {
-		if entry.isLogin() {
-			f.logins++
-		}
-	}
 	for _, f := range c.faults {
 		switch {
 		case f.Kind == CutUpload, ends != nil && f.ends(), !f.matches(entry, r):
