@@ -128,7 +128,13 @@ func (r *bmcResetter) find(ctx context.Context) (found bool, err error) {
 // round sends the request and waits for the restart. The restart of a request without an answer may be another one,
 // but not that of two of them.
 func (r *bmcResetter) round(ctx context.Context) error {
-	if r.rec.Tries == maxTries {
+	switch is, err := r.h.bmc.loadReset(); {
+	case err != nil:
+		return err
+	case r.rec.Tries > 0 && is.Proved: // by the first password
+		r.rec.Back = true
+		return r.save()
+	case r.rec.Tries == maxTries:
 		return stuck("the BMC has not restarted after %d requests for its reset to the defaults", r.rec.Tries)()
 	}
 	accepted, before, session, err := r.send(ctx)
@@ -148,14 +154,10 @@ func (r *bmcResetter) round(ctx context.Context) error {
 		restarted = err == nil && (now.LastResetTime != before || before == "" && open != session)
 		return restarted, "waits for the BMC to come back with its defaults", err
 	}, nil)
-	if err != nil {
-		return err
-	}
-	is, err := r.h.bmc.loadReset()
 	switch {
 	case err != nil:
 		return err
-	case restarted && (accepted || is.Proved || r.rec.Tries > 1):
+	case restarted && (accepted || r.rec.Tries > 1):
 		r.rec.Back = true
 		return r.save()
 	case accepted:

@@ -1,12 +1,6 @@
 package oneviewsim_test
 
 import (
-	"bytes"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,38 +10,21 @@ import (
 
 	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/simserver"
 )
 
-// client is a plain HTTP client of one appliance.
+// client is one of an appliance.
 type client struct {
-	t       testing.TB
-	url     string
-	http    *http.Client
-	version string
-	auth    string
+	*simserver.Client
+	t testing.TB
 }
 
 // reply is an answer, or its absence.
-type reply struct {
-	status int
-	header http.Header
-	body   map[string]any
-	err    error
-}
-
-// at is a value inside the body.
-func (r reply) at(keys ...string) any {
-	var value any = r.body
-	for _, key := range keys {
-		doc, _ := value.(map[string]any)
-		value = doc[key]
-	}
-	return value
-}
+type reply struct{ simserver.Reply }
 
 // names are those of the members.
 func (r reply) names() []string {
-	members, _ := r.at("members").([]any)
+	members, _ := r.At("members").([]any)
 	names := []string{}
 	for _, one := range members {
 		name, _ := one.(map[string]any)["name"].(string)
@@ -58,11 +35,9 @@ func (r reply) names() []string {
 
 func connect(t testing.TB, url, ca string) *client {
 	t.Helper()
-	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM([]byte(ca)))
-	// On a connection that was used before, Go would repeat a GET by itself.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
-	return &client{t: t, url: url, version: "2000", http: &http.Client{Transport: transport, Timeout: time.Minute}}
+	c := &client{Client: simserver.Connect(t, url, ca), t: t}
+	c.Always["X-API-Version"] = "2000"
+	return c
 }
 
 // login is a client with a session of Burnish's user.
@@ -77,44 +52,14 @@ func (c *client) login(user, password string) {
 	c.t.Helper()
 	r := c.do("POST", "/rest/login-sessions",
 		map[string]any{"userName": user, "password": password, "authLoginDomain": "Local", "loginMsgAck": true})
-	require.NoError(c.t, r.err)
-	require.Equal(c.t, 200, r.status, r.body)
-	c.auth, _ = r.at("sessionID").(string)
+	require.NoError(c.t, r.Err)
+	require.Equal(c.t, 200, r.Status, r.Body)
+	c.Always["auth"], _ = r.At("sessionID").(string)
 }
 
 func (c *client) do(method, path string, body any, header ...string) reply {
 	c.t.Helper()
-	var raw []byte
-	if body != nil {
-		var err error
-		raw, err = json.Marshal(body)
-		require.NoError(c.t, err)
-	}
-	request, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, bytes.NewReader(raw))
-	require.NoError(c.t, err)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if c.version != "" {
-		request.Header.Set("X-API-Version", c.version)
-	}
-	if c.auth != "" {
-		request.Header.Set("auth", c.auth)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return reply{err: err}
-	}
-	defer response.Body.Close()
-	raw, err = io.ReadAll(response.Body)
-	r := reply{status: response.StatusCode, header: response.Header, err: err}
-	if err == nil && len(raw) > 0 {
-		r.err = json.Unmarshal(raw, &r.body)
-	}
-	return r
+	return reply{c.Do(method, path, body, header...)}
 }
 
 func (c *client) get(path string) reply {
@@ -126,8 +71,8 @@ func (c *client) get(path string) reply {
 func (c *client) hardware(name string) string {
 	c.t.Helper()
 	r := c.get("/rest/server-hardware")
-	require.Equal(c.t, 200, r.status, r.body)
-	members, _ := r.at("members").([]any)
+	require.Equal(c.t, 200, r.Status, r.Body)
+	members, _ := r.At("members").([]any)
 	i := slices.Index(r.names(), name)
 	require.GreaterOrEqual(c.t, i, 0)
 	uri, _ := members[i].(map[string]any)["uri"].(string)
@@ -138,9 +83,9 @@ func (c *client) hardware(name string) string {
 func (c *client) profile(name, server string) map[string]any {
 	c.t.Helper()
 	r := c.get(oneviewsim.TemplateURI + "/new-profile")
-	require.Equal(c.t, 200, r.status, r.body)
-	r.body["name"], r.body["serverHardwareUri"] = name, server
-	return r.body
+	require.Equal(c.t, 200, r.Status, r.Body)
+	r.Body["name"], r.Body["serverHardwareUri"] = name, server
+	return r.Body
 }
 
 // apply posts a profile, and gives the end of its task.
@@ -152,18 +97,18 @@ func (c *client) apply(name, server string) reply {
 // ended is the task of an answer when it has ended.
 func (c *client) ended(r reply) reply {
 	c.t.Helper()
-	require.NoError(c.t, r.err)
-	require.Equal(c.t, 202, r.status, r.body)
-	uri := r.header.Get("Location")
+	require.NoError(c.t, r.Err)
+	require.Equal(c.t, 202, r.Status, r.Body)
+	uri := r.Header.Get("Location")
 	if uri == "" {
-		uri, _ = r.at("uri").(string)
+		uri, _ = r.At("uri").(string)
 	}
 	var task reply
 	require.NoError(c.t, proc.Await(c.t.Context(), time.Minute, time.Millisecond, "the end of "+uri,
 		func() (bool, string) {
-			task = c.get(strings.TrimPrefix(uri, c.url))
-			state, _ := task.at("taskState").(string)
-			return task.at("percentComplete") == 100.0, state
+			task = c.get(strings.TrimPrefix(uri, c.URL))
+			state, _ := task.At("taskState").(string)
+			return task.At("percentComplete") == 100.0, state
 		}))
 	return task
 }
@@ -176,7 +121,7 @@ func (c *client) power(server, state, control string) reply {
 
 // code is that of the first error of a task.
 func (r reply) code() string {
-	problems, _ := r.at("taskErrors").([]any)
+	problems, _ := r.At("taskErrors").([]any)
 	if len(problems) == 0 {
 		return ""
 	}

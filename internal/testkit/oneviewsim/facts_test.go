@@ -68,20 +68,20 @@ func TestAnswersAreThoseOfAnAppliance(t *testing.T) {
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			r := c.do(one.method, one.path, one.body, one.header...)
-			require.NoError(t, r.err)
-			require.Equal(t, one.status, r.status, r.body)
+			require.NoError(t, r.Err)
+			require.Equal(t, one.status, r.Status, r.Body)
 			if one.code == "" {
 				return
 			}
-			require.Equal(t, one.code, r.at("errorCode"))
-			require.NotEmpty(t, r.at("message"))
-			require.Contains(t, r.body, "details")
-			require.Contains(t, r.body, "recommendedActions")
+			require.Equal(t, one.code, r.At("errorCode"))
+			require.NotEmpty(t, r.At("message"))
+			require.Contains(t, r.Body, "details")
+			require.Contains(t, r.Body, "recommendedActions")
 		})
 	}
 	require.Empty(t, s.Profiles(s.Username), "what was refused has no effect")
 	version := c.get("/rest/version")
-	require.Equal(t, map[string]any{"currentVersion": 6200.0, "minimumVersion": 120.0}, version.body)
+	require.Equal(t, map[string]any{"currentVersion": 6200.0, "minimumVersion": 120.0}, version.Body)
 }
 
 // Pages follow each other by nextPageUri; no page is larger than the
@@ -93,18 +93,18 @@ func TestPagesFollowEachOther(t *testing.T) {
 	for next := any("/rest/server-hardware?count=1000"); next != nil; {
 		uri, _ := next.(string)
 		r := c.get(uri)
-		require.Equal(t, 250.0, r.at("total"))
-		require.Equal(t, float64(len(seen)), r.at("start"))
-		require.LessOrEqual(t, r.at("count"), 100.0)
+		require.Equal(t, 250.0, r.At("total"))
+		require.Equal(t, float64(len(seen)), r.At("start"))
+		require.LessOrEqual(t, r.At("count"), 100.0)
 		seen = append(seen, r.names()...)
-		next = r.at("nextPageUri")
+		next = r.At("nextPageUri")
 	}
 	require.Len(t, seen, 250)
 	require.Equal(t, "server-1", seen[0])
 
 	list := func(query string) []string {
 		r := c.get("/rest/server-hardware?" + query)
-		require.Equal(t, 200, r.status, r.body)
+		require.Equal(t, 200, r.Status, r.Body)
 		return r.names()
 	}
 	require.Len(t, list(""), 25)

@@ -43,10 +43,10 @@ func TestFaultsOfRequests(t *testing.T) {
 			c.ended(c.do("POST", posts, c.profile("uuid-2", c.hardware("server-2"))))
 			r := c.do("POST", posts, body)
 			if one.status == 0 {
-				require.Error(t, r.err)
+				require.Error(t, r.Err)
 			} else {
-				require.NoError(t, r.err)
-				require.Equal(t, one.status, r.status)
+				require.NoError(t, r.Err)
+				require.Equal(t, one.status, r.Status)
 			}
 			s.Hurry()
 			s.Hurry()
@@ -55,7 +55,7 @@ func TestFaultsOfRequests(t *testing.T) {
 			requests := s.Requests()
 			require.Equal(t, []oneviewsim.FaultKind{one.fault.Kind}, requests[len(requests)-1].Faults)
 			if !one.acts {
-				require.Equal(t, "Completed", c.ended(c.do("POST", posts, body)).at("taskState"), "once only")
+				require.Equal(t, "Completed", c.ended(c.do("POST", posts, body)).At("taskState"), "once only")
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestARequestThatHangsEndsWithItsClient(t *testing.T) {
 		require.NoError(t, err)
 		ended := make(chan error, 1)
 		go func() {
-			response, err := c.http.Do(request)
+			response, err := c.HTTP.Do(request)
 			if err == nil {
 				err = response.Body.Close()
 			}
@@ -82,24 +82,24 @@ func TestARequestThatHangsEndsWithItsClient(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	}
-	require.Equal(t, 200, c.get("/rest/server-hardware").status)
+	require.Equal(t, 200, c.get("/rest/server-hardware").Status)
 	s.Inject(oneviewsim.Fault{Number: s.Count() + 2, Kind: oneviewsim.CutBefore, Times: -1})
-	require.NoError(t, c.get("/rest/server-hardware").err)
-	require.Error(t, c.get("/rest/server-hardware").err)
+	require.NoError(t, c.get("/rest/server-hardware").Err)
+	require.Error(t, c.get("/rest/server-hardware").Err)
 	s.Inject(oneviewsim.Fault{Kind: oneviewsim.CutBefore, Times: -1})
-	require.Error(t, c.get("/rest/server-hardware").err)
-	require.Error(t, c.get("/rest/server-hardware").err)
+	require.Error(t, c.get("/rest/server-hardware").Err)
+	require.Error(t, c.get("/rest/server-hardware").Err)
 	s.ClearFaults()
-	require.NoError(t, c.get("/rest/server-hardware").err)
+	require.NoError(t, c.get("/rest/server-hardware").Err)
 	s.Down(true)
-	require.Error(t, c.get("/rest/version").err)
+	require.Error(t, c.get("/rest/version").Err)
 	s.Down(false)
-	require.NoError(t, c.get("/rest/version").err)
+	require.NoError(t, c.get("/rest/version").Err)
 	s.Inject(oneviewsim.Fault{User: "somebody", Kind: oneviewsim.CutBefore})
-	require.NoError(t, c.get("/rest/server-hardware").err, "a fault of another user")
+	require.NoError(t, c.get("/rest/server-hardware").Err, "a fault of another user")
 	s.Inject(oneviewsim.Fault{Path: "*start=5*", Kind: oneviewsim.CutBefore})
-	require.NoError(t, c.get("/rest/server-hardware?start=4").err)
-	require.Error(t, c.get("/rest/server-hardware?start=5&count=1").err, "one page")
+	require.NoError(t, c.get("/rest/server-hardware?start=4").Err)
+	require.Error(t, c.get("/rest/server-hardware?start=5&count=1").Err, "one page")
 }
 
 // A task ends as the fault says, and has had the effect that it says.
@@ -129,18 +129,18 @@ func TestFaultsOfTasks(t *testing.T) {
 			server := c.hardware("server-1")
 			s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.ForTask, Task: one.fault})
 			r := c.do("POST", posts, c.profile("uuid-1", server))
-			require.Equal(t, 202, r.status)
+			require.Equal(t, 202, r.Status)
 			s.Hurry()
 			s.Hurry()
 			task := c.get(taskOf(r, s))
 			if one.state == "" {
-				require.Equal(t, 404, task.status)
+				require.Equal(t, 404, task.Status)
 			} else {
-				require.Equal(t, one.state, task.at("taskState"))
+				require.Equal(t, one.state, task.At("taskState"))
 			}
-			problems, _ := task.at("taskErrors").([]any)
+			problems, _ := task.At("taskErrors").([]any)
 			require.Equal(t, one.fault.Ends != "" && one.fault.Ends != oneviewsim.Completed, len(problems) > 0)
-			require.Equal(t, one.hardware, c.get(server).at("state"))
+			require.Equal(t, one.hardware, c.get(server).At("state"))
 			profiles := s.Profiles(s.Username)
 			if one.profile == "" {
 				require.Empty(t, profiles)
@@ -149,7 +149,7 @@ func TestFaultsOfTasks(t *testing.T) {
 			}
 			s.Resume()
 			s.Hurry()
-			require.Equal(t, 100.0, c.get(taskOf(r, s)).at("percentComplete"), "it goes on")
+			require.Equal(t, 100.0, c.get(taskOf(r, s)).At("percentComplete"), "it goes on")
 		})
 	}
 }

@@ -25,7 +25,7 @@ func TestOthersTakeAServerAtAChosenPoint(t *testing.T) {
 			continue
 		}
 		require.Empty(t, s.Missed())
-		require.Equal(t, "On", c.get(server).at("powerState"))
+		require.Equal(t, "On", c.get(server).At("powerState"))
 		require.Empty(t, s.Profiles(s.Username))
 		require.Len(t, s.Profiles("other-tenant"), 1)
 		require.NotEmpty(t, s.Tasks()[0].Errors)
@@ -40,7 +40,7 @@ func TestViolations(t *testing.T) {
 		says string // empty: it is allowed
 	}{
 		{"apply, on, off, remove", func(c *client, s *oneviewsim.Server, server string) {
-			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
+			profile, _ := c.apply("uuid-1", server).At("associatedResource", "resourceUri").(string)
 			c.power(server, "On", "MomentaryPress")
 			c.power(server, "Off", "MomentaryPress")
 			c.ended(c.do("DELETE", profile, nil))
@@ -51,7 +51,7 @@ func TestViolations(t *testing.T) {
 		{"what is refused", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.Take(server))
 			s.Inject(oneviewsim.Conflict(oneviewsim.Fault{Path: "*/powerState"}))
-			require.Equal(c.t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off"}).status)
+			require.Equal(c.t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off"}).Status)
 		}, ""},
 		{"their profile is deleted", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.Take(server))
@@ -67,10 +67,10 @@ func TestViolations(t *testing.T) {
 		}, "created the profile: the server /rest/server-hardware/39313738-3034-5A43-0000-000000000001 is On"},
 		{"a profile for a server that was taken a moment ago", func(c *client, s *oneviewsim.Server, server string) {
 			s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.TakeBefore, Server: server})
-			require.Equal(c.t, "Error", c.apply("uuid-1", server).at("taskState"))
+			require.Equal(c.t, "Error", c.apply("uuid-1", server).At("taskState"))
 		}, ""},
 		{"a removal from a server that is on", func(c *client, s *oneviewsim.Server, server string) {
-			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
+			profile, _ := c.apply("uuid-1", server).At("associatedResource", "resourceUri").(string)
 			c.power(server, "On", "MomentaryPress")
 			c.ended(c.do("DELETE", profile, nil))
 		}, "deleted the profile: the server"},

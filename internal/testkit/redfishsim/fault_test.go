@@ -21,7 +21,7 @@ func TestViolationsAreSeen(t *testing.T) {
 	update := func() {
 		t.Helper()
 		require.Equal(t, 202,
-			c.upload(map[string]any{"Targets": []string{c.system("Bios")}}, redfishsim.Image("BIOS", "9.9")).status)
+			c.upload(map[string]any{"Targets": []string{c.system("Bios")}}, redfishsim.Image("BIOS", "9.9")).Status)
 	}
 	c.get(c.system(""))
 	update()

@@ -65,18 +65,18 @@ func TestOpenBMCRenumbersItsTasks(t *testing.T) {
 	}, hours)
 	c := login(t, bmc)
 	r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
-	task, _ := r.at("@odata.id").(string)
-	require.Equal(t, "/redfish/v1/TaskService/TaskMonitors/0", r.header.Get("Location"))
-	require.Equal(t, "/redfish/v1/UpdateService/update-multipart", c.get(task).at("Payload", "TargetUri"))
+	task, _ := r.At("@odata.id").(string)
+	require.Equal(t, "/redfish/v1/TaskService/TaskMonitors/0", r.Header.Get("Location"))
+	require.Equal(t, "/redfish/v1/UpdateService/update-multipart", c.get(task).At("Payload", "TargetUri"))
 	bmc.RestartBMC()
-	require.Error(t, c.get("/redfish/v1").err)
+	require.Error(t, c.get("/redfish/v1").Err)
 	bmc.Hurry()
 	c.awaitBMC()
 	c = login(t, bmc)
 	r = c.get(task)
-	require.Equal(t, []any{"Completed", "OK"}, []any{r.at("TaskState"), r.at("TaskStatus")})
-	require.NotContains(t, r.at("Payload", "TargetUri"), "UpdateService")
-	require.NotEqual(t, "9.9.9", c.get(c.system("")).at("BiosVersion"))
+	require.Equal(t, []any{"Completed", "OK"}, []any{r.At("TaskState"), r.At("TaskStatus")})
+	require.NotContains(t, r.At("Payload", "TargetUri"), "UpdateService")
+	require.NotEqual(t, "9.9.9", c.get(c.system("")).At("BiosVersion"))
 }
 
 // With SimpleUpdate the BMC fetches: what it gets is what it writes. Without Targets it
@@ -91,7 +91,7 @@ func TestSimpleUpdateWritesWhatIsServed(t *testing.T) {
 	c := login(t, bmc)
 	r := c.post("/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate",
 		map[string]any{"ImageURI": web.URL + "/bios.bin"})
-	require.Equal(t, 202, r.status)
+	require.Equal(t, 202, r.Status)
 	c.await(done, "the update")
 	commits := bmc.State().Commits
 	require.Len(t, commits, 2, "the neighbor's too")

@@ -30,24 +30,24 @@ func TestAKilledBMCComesBack(t *testing.T) {
 		config, err := b.Config()
 		require.NoError(t, err)
 		c := login(t, b)
-		require.Less(t, c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{}).status, 300)
+		require.Less(t, c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{}).Status, 300)
 
 		require.NoError(t, b.Inject(redfishsim.Fault{Method: "POST", Path: "*SecureErase*", Kind: redfishsim.ExitAfter}))
 		require.Error(t, c.post(c.system("Storage/"+storageID(t, b)+"/Drives/Disk.0/Actions/Drive.SecureErase"),
-			map[string]any{}).err)
+			map[string]any{}).Err)
 		_, err = b.Wait(time.Minute)
 		require.NoError(t, err)
-		require.Error(t, c.get("/redfish/v1").err)
+		require.Error(t, c.get("/redfish/v1").Err)
 
 		require.NoError(t, b.Restart(ctx))
 		require.Equal(t, url, b.URL, "at the same port, with the same certificate")
 		c.awaitBMC()
 		r := c.get(c.system(""))
-		require.NoError(t, r.err)
+		require.NoError(t, r.Err)
 		if config.SessionsSurvive {
-			require.Equal(t, 200, r.status)
+			require.Equal(t, 200, r.Status)
 		} else {
-			require.Equal(t, 401, r.status)
+			require.Equal(t, 401, r.Status)
 			c = login(t, b)
 		}
 		require.NoError(t, proc.Await(ctx, time.Minute, 5*time.Millisecond, "the drive to be erased", func() (bool, string) {
@@ -68,7 +68,7 @@ func TestAKilledBMCComesBack(t *testing.T) {
 		require.True(t, writes[1].Changed)
 
 		require.NoError(t, b.Change(func(s *redfishsim.State) { s.Serial = "OTHER" }))
-		require.Equal(t, "OTHER", c.get(c.system("")).at("SerialNumber"))
+		require.Equal(t, "OTHER", c.get(c.system("")).At("SerialNumber"))
 		require.NoError(t, b.Kill())
 		require.NoError(t, b.Restart(ctx))
 		state, err = b.State()
@@ -88,7 +88,7 @@ func TestABMCThatRestartsCanBeChanged(t *testing.T) {
 	c := login(t, b)
 	c.post("/redfish/v1/Managers/iDRAC.Embedded.1/Actions/Manager.ResetToDefaults",
 		map[string]any{"ResetType": "PreserveNetworkAndUsers"}) // it restarts before it answers
-	require.Error(t, c.get(c.system("")).err)
+	require.Error(t, c.get(c.system("")).Err)
 	require.NoError(t, b.ClearFaults())
 	require.NoError(t, b.Change(func(s *redfishsim.State) { s.Serial = "OTHER" }))
 	state, err := b.State()

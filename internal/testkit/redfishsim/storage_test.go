@@ -19,7 +19,7 @@ func (c *client) drives() map[string][]string {
 	}
 	paths = append(paths, c.get("/redfish/v1/Chassis/"+c.bmc.Config().ChassisID+"/Drives").members("Members")...)
 	for _, path := range paths {
-		serial, _ := c.get(path).at("SerialNumber").(string)
+		serial, _ := c.get(path).At("SerialNumber").(string)
 		serial = strings.TrimSpace(serial)
 		found[serial] = append(found[serial], path)
 	}
@@ -40,22 +40,22 @@ func TestOnlyASecureEraseErases(t *testing.T) {
 		first := drives["S6CKNT0W700001"][0]
 		switch p {
 		case redfishsim.ILO:
-			require.Nil(t, c.get(first).at("Actions"), "hidden while it is in a volume")
+			require.Nil(t, c.get(first).At("Actions"), "hidden while it is in a volume")
 		case redfishsim.IDRAC:
 			r := c.post(strings.TrimSuffix(first, "/")+"/Actions/Drive.SecureErase", map[string]any{})
-			require.Equal(t, 400, r.status)
+			require.Equal(t, 400, r.Status)
 			require.Contains(t, r.text(), "STOR023")
 		}
 		bmc.Change(func(s *redfishsim.State) { s.Storages[0].Volumes = nil })
 		require.Len(t, bmc.TenantData(), 5, "the data is still there")
 
 		for serial, paths := range drives {
-			action, _ := c.get(paths[0]).at("Actions", "#Drive.SecureErase", "target").(string)
+			action, _ := c.get(paths[0]).At("Actions", "#Drive.SecureErase", "target").(string)
 			require.NotEmpty(t, action, serial)
 			r := c.post(action, map[string]any{})
-			require.Contains(t, []int{202, 204}, r.status, r.text())
+			require.Contains(t, []int{202, 204}, r.Status, r.text())
 			if bmc.Config().EraseForm == redfishsim.NoTask {
-				require.NotNil(t, c.get(paths[0]).at("Operations"), "progress without a task")
+				require.NotNil(t, c.get(paths[0]).At("Operations"), "progress without a task")
 			}
 		}
 		require.Len(t, bmc.TenantData(), 5, "begun only")
@@ -72,8 +72,8 @@ func TestErasesThatAreNone(t *testing.T) {
 	t.Run("staged until a reset", func(t *testing.T) {
 		bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.EraseStaged = true })
 		c := login(t, bmc)
-		task := erase(c).header.Get("Location")
-		require.Equal(t, "Starting", c.get(task).at("TaskState"))
+		task := erase(c).Header.Get("Location")
+		require.Equal(t, "Starting", c.get(task).At("TaskState"))
 		require.Len(t, bmc.TenantData(), 5)
 		c.reset("ForceRestart")
 		c.awaitPOST()
@@ -82,7 +82,7 @@ func TestErasesThatAreNone(t *testing.T) {
 	t.Run("a type that is not listed", func(t *testing.T) {
 		c := login(t, redfishsim.Start(t, redfishsim.IDRAC))
 		r := c.post(c.system(path+"/Actions/Drive.SecureErase"), map[string]any{"SanitizationType": "Overwrite"})
-		require.Equal(t, 400, r.status)
+		require.Equal(t, 400, r.Status)
 	})
 	t.Run("power lost meanwhile", func(t *testing.T) {
 		bmc := redfishsim.Start(t, redfishsim.IDRAC, hours)
@@ -101,7 +101,7 @@ func TestDrivesAreListedAfterPOST(t *testing.T) {
 	c.reset("ForceOff")
 	c.await(func(s redfishsim.State) bool { return s.Power == "Off" }, "off")
 	require.Empty(t, c.drives())
-	require.Equal(t, 404, c.get(drive).status)
+	require.Equal(t, 404, c.get(drive).Status)
 	c.reset("On")
 	c.await(func(s redfishsim.State) bool { return s.Power == "On" && s.InPOST }, "POST")
 	require.Empty(t, c.drives())

@@ -12,11 +12,11 @@ import (
 func TestATaskMonitorForgets(t *testing.T) {
 	bmc := redfishsim.Start(t, redfishsim.OpenBMC, hours)
 	c := login(t, bmc)
-	monitor := c.post(c.system(eraseNVMe), map[string]any{}).header.Get("Location")
-	require.Equal(t, 202, c.get(monitor).status)
+	monitor := c.post(c.system(eraseNVMe), map[string]any{}).Header.Get("Location")
+	require.Equal(t, 202, c.get(monitor).Status)
 	bmc.Hurry()
-	require.Equal(t, 204, c.get(monitor).status)
+	require.Equal(t, 204, c.get(monitor).Status)
 	bmc.Configure(func(c *redfishsim.Config) { c.Delays.Forget = 0 })
-	require.Equal(t, 404, c.get(monitor).status)
-	require.Equal(t, "Completed", c.get("/redfish/v1/TaskService/Tasks/0").at("TaskState"))
+	require.Equal(t, 404, c.get(monitor).Status)
+	require.Equal(t, "Completed", c.get("/redfish/v1/TaskService/Tasks/0").At("TaskState"))
 }

@@ -39,10 +39,10 @@ func TestEveryLinkLeadsToAResource(t *testing.T) {
 			}
 			seen[path] = true
 			r := c.get(path)
-			require.NoError(t, r.err)
-			require.Equal(t, 200, r.status, path)
-			require.Equal(t, path, r.at("@odata.id"), "the resource names itself")
-			follow(r.body)
+			require.NoError(t, r.Err)
+			require.Equal(t, 200, r.Status, path)
+			require.Equal(t, path, r.At("@odata.id"), "the resource names itself")
+			follow(r.Body)
 		}
 		root := "/redfish/v1"
 		if c.bmc.Config().TrailingSlash {
