@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,19 +129,6 @@ func TestBIOSStepsTakeBackWhatATenantWants(t *testing.T) {
 			requireRestartedOnce(t, s.bmc, "On")
 			require.NotContains(t, s.bmc.Writes()[0].Path, "ResetBios", "before the tenant's settings were removed")
 		}
-	}
-}
-
-// S3.5
-func TestBIOSResetIsNoSuccessByItsAnswer(t *testing.T) {
-	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
-		s := newStepper(t, p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
-			c.BIOSNeverApplies, c.ResetBIOSStatus = true, 204
-		})
-		_, err := s.run("bios_reset", nil)
-		require.Equal(t, device.CodeBIOSMismatch, code(err), "%v", err)
-		require.ErrorContains(t, err, `SecureBoot is "Disabled" instead of "Enabled"`)
-		require.Equal(t, "On", s.bmc.State().Power)
 	}
 }
 
@@ -296,29 +284,43 @@ func TestBIOSApplyHoldsThroughAPendingReset(t *testing.T) {
 	}
 }
 
-// S3.5
-func TestBIOSApplyThatTheBMCDoesNotCarryOut(t *testing.T) {
-	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.Exception, redfishsim.Lies} {
-		s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
-			c.Endings[redfishsim.KindBIOS] = how
-		})
-		_, err := s.run("bios_apply", wantedBIOS)
-		require.Equal(t, device.CodeBIOSMismatch, code(err), "%s: %v", how, err)
-		require.ErrorContains(t, err, `BootMode is "Uefi" instead of "Bios"`)
-		require.Equal(t, "On", s.bmc.State().Power)
+// S3.5: what the BMC answers is no success, nor what it shows while a job goes on.
+func TestBIOSChangeThatTheBMCDoesNotCarryOut(t *testing.T) {
+	never := func(c *redfishsim.Config, _ *redfishsim.State) { c.BIOSNeverApplies, c.ResetBIOSStatus = true, 204 }
+	ends := func(how redfishsim.Ending) redfishsim.Option {
+		return func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindBIOS] = how }
 	}
-}
-
-// The answer was lost, and so is the task that would say that it has failed. While the job goes
-// on, the BIOS shows what is pending as if it were in force.
-func TestBIOSIsReadBackWhenNoJobIsLeft(t *testing.T) {
-	s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
-		c.Endings[redfishsim.KindBIOS], c.Delays.Settle = redfishsim.CompletedCritical, 200*time.Millisecond
-	})
-	s.bmc.Inject(redfishsim.Fault{Method: "PATCH", Kind: redfishsim.CutAfter})
-	_, err := s.run("bios_apply", wantedBIOS)
-	require.Equal(t, device.CodeBIOSMismatch, code(err), "%v", err)
-	require.Equal(t, 1, s.bmc.State().POSTs)
+	const reset, apply = `SecureBoot is "Disabled" instead of "Enabled"`, `BootMode is "Uefi" instead of "Bios"`
+	for name, tc := range map[string]struct {
+		p      redfishsim.Personality
+		option redfishsim.Option
+		args   any // of bios_apply; nil: it is bios_reset
+		says   string
+	}{
+		"iDRAC":               {redfishsim.IDRAC, never, nil, reset},
+		"iLO":                 {redfishsim.ILO, never, nil, reset},
+		"Supermicro":          {redfishsim.Supermicro, never, nil, reset},
+		"completed, critical": {redfishsim.IDRAC, ends(redfishsim.CompletedCritical), wantedBIOS, apply},
+		"exception":           {redfishsim.IDRAC, ends(redfishsim.Exception), wantedBIOS, apply},
+		"lies":                {redfishsim.IDRAC, ends(redfishsim.Lies), wantedBIOS, apply},
+		// So is the task that would say that it has failed. Its job shows what is pending as if it were in force.
+		"the answer is lost": {redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.Endings[redfishsim.KindBIOS], c.Delays.Settle = redfishsim.CompletedCritical, 200*time.Millisecond
+		}, wantedBIOS, apply},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, tc.p, quickBMC, tc.option)
+			if strings.Contains(name, "lost") {
+				s.bmc.Inject(redfishsim.Fault{Method: "PATCH", Kind: redfishsim.CutAfter})
+			}
+			step := map[bool]string{true: "bios_reset", false: "bios_apply"}[tc.args == nil]
+			_, err := s.run(step, tc.args)
+			require.Equal(t, device.CodeBIOSMismatch, code(err), "%v", err)
+			require.ErrorContains(t, err, tc.says)
+			require.Equal(t, "On", s.bmc.State().Power)
+			require.Equal(t, 1, s.bmc.State().POSTs)
+		})
+	}
 }
 
 func TestBIOSApplyOfWhatTheBIOSCannotTake(t *testing.T) {

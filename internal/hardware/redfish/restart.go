@@ -82,6 +82,9 @@ func (c *cycle) restarts() int { return c.rec.Count - c.before }
 
 // restart restarts the server if that was begun, and waits for what comes into force with it.
 func (c *cycle) restart(ctx context.Context) error {
+	if c.rec.Stage == stageAsked || c.rec.Stage == stageOff {
+		c.h.percent = 20
+	}
 	if err := c.offAndOn(ctx); err != nil || c.rec.Stage != stageStarted {
 		return err
 	}
@@ -99,7 +102,6 @@ func (c *cycle) restart(ctx context.Context) error {
 func (c *cycle) offAndOn(ctx context.Context) error {
 	h := c.h
 	if c.rec.Stage == stageAsked {
-		h.percent = max(h.percent, 20)
 		if err := h.powerOff(ctx, c.run); err != nil {
 			return err
 		}

@@ -99,19 +99,22 @@ func TestPendingSettingsAreNotOverlookedWithoutTheRegistry(t *testing.T) {
 	require.Empty(t, s.bmc.Writes())
 }
 
-// stageFirmware leaves firmware of the BIOS for the next reset.
+// stageFirmware leaves firmware of the BIOS for the next reset. An iLO has no task for it.
 func (s *stepper) stageFirmware() {
-	jobs := s.bmc.Config().JobIDs
+	config := s.bmc.Config()
 	s.bmc.Change(func(state *redfishsim.State) {
-		task := &redfishsim.Task{ID: "7", Name: "Firmware Update", Kind: redfishsim.KindFirmware, State: "New", Status: "OK",
-			Start:     time.Now(),
-			TargetURI: "/redfish/v1/UpdateService/upload", Operation: http.MethodPost}
-		if jobs {
-			task.ID, task.JobType = "JID_471269259999", "FirmwareUpdate"
+		work := &redfishsim.Work{Kind: redfishsim.KindFirmware, Waits: true, Component: "BIOS", Version: "9.9.9"}
+		state.Work = append(state.Work, work)
+		if config.UpdateForm == redfishsim.NoTaskOK {
+			return
 		}
-		state.Tasks = append(state.Tasks, task)
-		state.Work = append(state.Work, &redfishsim.Work{Kind: redfishsim.KindFirmware, Task: task.ID, Waits: true,
-			Component: "BIOS", Version: "9.9.9"})
+		work.Task = "7"
+		if config.JobIDs {
+			work.Task = "JID_471269259999"
+		}
+		state.Tasks = append(state.Tasks, &redfishsim.Task{ID: work.Task, Name: "Firmware Update", JobType: "FirmwareUpdate",
+			Kind: redfishsim.KindFirmware, State: "New", Status: "OK", Start: time.Now(),
+			TargetURI: "/redfish/v1/UpdateService/upload", Operation: http.MethodPost})
 	})
 }
 

@@ -255,6 +255,22 @@ func (t *tree) changing(what string, do handler) handler {
 	}
 }
 
+// sets is a PATCH that changes this, removes a DELETE.
+func (t *tree) sets(path, what string, set func(c *call)) {
+	t.do("PATCH", path, t.setting(what, set))
+}
+
+func (t *tree) removes(path, what string, remove func()) {
+	t.do("DELETE", path, t.setting(what, func(*call) { remove() }))
+}
+
+func (t *tree) setting(what string, set func(c *call)) handler {
+	return t.changing(what, func(c *call) answer {
+		set(c)
+		return success()
+	})
+}
+
 func (t *tree) addSetup() {
 	t.addAccounts()
 	t.add("EventService.v1_7_0.EventService", root+"/EventService", "Event Service",
@@ -264,10 +280,9 @@ func (t *tree) addSetup() {
 	for _, s := range one.Subscriptions {
 		t.member("EventDestination.v1_7_0.EventDestination", subscriptions, s.ID, "Subscription",
 			doc{"Destination": s.Destination, "Protocol": "Redfish", "Context": "c"})
-		t.do("DELETE", subscriptions+"/"+s.ID, t.changing("subscriptions", func(*call) answer {
+		t.removes(subscriptions+"/"+s.ID, "subscriptions", func() {
 			one.Subscriptions = slices.DeleteFunc(one.Subscriptions, func(o *Subscription) bool { return o == s })
-			return success()
-		}))
+		})
 	}
 }
 
@@ -324,10 +339,7 @@ func (t *tree) addAccounts() {
 		t.list("Key", path+"/Keys")
 		for _, id := range slices.Sorted(maps.Keys(a.Keys)) {
 			t.member("Key.v1_1_0.Key", path+"/Keys", id, "SSH Key", doc{"KeyType": "SSH", "KeyString": a.Keys[id]})
-			t.do("DELETE", path+"/Keys/"+id, t.changing("keys", func(*call) answer {
-				delete(a.Keys, id)
-				return success()
-			}))
+			t.removes(path+"/Keys/"+id, "keys", func() { delete(a.Keys, id) })
 		}
 	}
 }
@@ -345,7 +357,7 @@ func (t *tree) addManagerSetup(r *resource, path string) {
 	}
 	n := t.add("ManagerNetworkProtocol.v1_8_0.ManagerNetworkProtocol", network, "Network Protocol", protocols)
 	n.tagged = true
-	t.do("PATCH", network, t.matched(n, t.changing("protocols", func(c *call) answer {
+	t.do("PATCH", network, t.matched(n, t.setting("protocols", func(c *call) {
 		for name, p := range one.Protocols {
 			given, _ := c.JSON[name].(map[string]any)
 			if enabled, is := given["ProtocolEnabled"].(bool); is {
@@ -355,7 +367,6 @@ func (t *tree) addManagerSetup(r *resource, path string) {
 				p.Port = int(port)
 			}
 		}
-		return success()
 	})))
 	if one.Interfaces != nil {
 		list := path + "/HostInterfaces"
@@ -364,10 +375,9 @@ func (t *tree) addManagerSetup(r *resource, path string) {
 		for id, enabled := range one.Interfaces {
 			t.member("HostInterface.v1_3_0.HostInterface", list, id, "Host Interface",
 				doc{"HostInterfaceType": "NetworkHostInterface", "InterfaceEnabled": enabled})
-			t.do("PATCH", list+"/"+id, t.changing("host_interfaces", func(c *call) answer {
+			t.sets(list+"/"+id, "host_interfaces", func(c *call) {
 				one.Interfaces[id], _ = c.JSON["InterfaceEnabled"].(bool)
-				return success()
-			}))
+			})
 		}
 	}
 	locks := func(text any) { one.Lockdown = text == true || text == "Enabled" }
@@ -377,34 +387,26 @@ func (t *tree) addManagerSetup(r *resource, path string) {
 		word := map[bool]string{true: "Enabled", false: "Disabled"}[one.Lockdown]
 		t.add("Attributes.v1_0_0.Attributes", path+"/Attributes", "OEMAttributeRegistry",
 			doc{"Attributes": doc{"Lockdown.1.SystemLockdown": word, "Info.1.Type": "14G"}})
-		t.do("PATCH", path+"/Attributes", t.changing("lockdown", func(c *call) answer {
+		t.sets(path+"/Attributes", "lockdown", func(c *call) {
 			given, _ := c.JSON["Attributes"].(map[string]any)
 			locks(given["Lockdown.1.SystemLockdown"])
-			return success()
-		}))
+		})
 	case Supermicro:
 		own := path + "/Oem/Supermicro"
 		r.doc["Oem"] = doc{"Supermicro": doc{"SysLockdown": t.link(own + "/SysLockdown"),
 			"KCSInterface": t.link(own + "/KCSInterface")}}
 		t.add("SysLockdown.v1_0_0.SysLockdown", own+"/SysLockdown", "SysLockdown",
 			doc{"SysLockdownEnabled": one.Lockdown})
-		t.do("PATCH", own+"/SysLockdown", t.changing("lockdown", func(c *call) answer {
-			locks(c.JSON["SysLockdownEnabled"])
-			return success()
-		}))
+		t.sets(own+"/SysLockdown", "lockdown", func(c *call) { locks(c.JSON["SysLockdownEnabled"]) })
 		t.add("KCSInterface.v1_0_0.KCSInterface", own+"/KCSInterface", "KCS", doc{"Privilege": one.KCS})
-		t.do("PATCH", own+"/KCSInterface", t.changing("kcs", func(c *call) answer {
-			one.KCS = c.Text("Privilege")
-			return success()
-		}))
+		t.sets(own+"/KCSInterface", "kcs", func(c *call) { one.KCS = c.Text("Privilege") })
 	case XCC:
 		r.doc["Oem"] = doc{"Lenovo": doc{"KCSEnabled": one.KCS == "true"}}
-		t.do("PATCH", path, t.changing("kcs", func(c *call) answer {
+		t.sets(path, "kcs", func(c *call) {
 			oem, _ := c.JSON["Oem"].(map[string]any)
 			lenovo, _ := oem["Lenovo"].(map[string]any)
 			one.KCS = fmt.Sprint(lenovo["KCSEnabled"])
-			return success()
-		}))
+		})
 	}
 }
 
@@ -472,15 +474,9 @@ func (t *tree) addBoot(r *resource) {
 func (t *tree) addBootOption(list string, o *BootOption) {
 	t.member("BootOption.v1_0_4.BootOption", list, o.Reference, o.Name, doc{"BootOptionReference": o.Reference,
 		"DisplayName": o.Name, "UefiDevicePath": o.Path, "BootOptionEnabled": o.Enabled})
-	t.do("PATCH", list+"/"+o.Reference, t.changing("boot", func(c *call) answer {
-		o.Enabled, _ = c.JSON["BootOptionEnabled"].(bool)
-		return success()
-	}))
+	t.sets(list+"/"+o.Reference, "boot", func(c *call) { o.Enabled, _ = c.JSON["BootOptionEnabled"].(bool) })
 	if !t.is(IDRAC) {
-		t.do("DELETE", list+"/"+o.Reference, t.changing("boot", func(*call) answer {
-			t.dropOptions(o.Path)
-			return success()
-		}))
+		t.removes(list+"/"+o.Reference, "boot", func() { t.dropOptions(o.Path) })
 	}
 }
 
@@ -521,10 +517,9 @@ func (t *tree) addSecureBoot(r *resource) {
 		"Actions": doc{"#SecureBoot.ResetKeys": t.action(reset, "ResetKeysType",
 			[]string{"ResetAllKeysToDefault", "DeleteAllKeys", "DeletePK"})}})
 	b.tagged = true
-	t.do("PATCH", path, t.matched(b, t.changing("secure_boot", func(c *call) answer {
+	t.do("PATCH", path, t.matched(b, t.setting("secure_boot", func(c *call) {
 		enabled, _ := c.JSON["SecureBootEnable"].(bool)
 		s.Enables = &enabled
-		return success()
 	})))
 	t.post(reset, t.changing("secure_boot", func(c *call) answer {
 		if c.Text("ResetKeysType") != "ResetAllKeysToDefault" {
