@@ -70,8 +70,8 @@ type bmcResetter struct {
 
 // resetBMC sets the BMC back to its defaults, waits for its return, and proves that it is the same one. Its
 // account gets the secret's password again at the first login; see passFirst. A second reset harms nothing: what was
-// not answered, or was answered to a worker that was killed, is asked for again. That the BMC has done it, only its word
-// and its restart say, where it keeps the accounts: what the step changes, bmc_restore reads item by item.
+// not answered, or was answered to a worker that was killed, is asked for again. That the BMC has done it, only its
+// word and its restart say, where it keeps the accounts: what the step changes, bmc_restore reads item by item.
 func (h *handle) resetBMC(ctx context.Context, run hardware.StepRun) (string, error) {
 	r := &bmcResetter{h: h, run: run}
 	if found, err := r.find(ctx); err != nil || !found {

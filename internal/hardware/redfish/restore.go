@@ -50,8 +50,8 @@ func (h *handle) restoreWithRestart(ctx context.Context, run hardware.StepRun) (
 	err = r.do(ctx, r.check, r.ask)
 	if f, is := device.AsFault(err); is && f.Code == device.CodeNoProgress && r.rec.Stage == stageOff &&
 		r.rec.Asked[stepTPMClear].TPM == tpmAsked {
-		return "", hardware.Refused(device.CodeTPMNotCleared, "agree at the server's console to clear its TPM, or refuse it; "+
-			"then clean the server", "%s; it may wait at its console for somebody who agrees to clear the TPM", f.Message)
+		return "", hardware.Refused(device.CodeTPMNotCleared, "agree at the server's console to clear its TPM, or refuse "+
+			"it; then clean the server", "%s; it may wait at its console for somebody who agrees to clear the TPM", f.Message)
 	}
 	if err != nil {
 		return "", err

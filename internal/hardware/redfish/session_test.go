@@ -284,7 +284,7 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 			}
 		}
 		_, err := h.Get(t.Context(), "@other.example/x")
-		require.Error(t, err, "only a path of the BMC is asked")
+		require.ErrorContains(t, err, "is not a path of a BMC")
 		require.NoError(t, h.Close())
 	}
 	require.Zero(t, reached.Load())
