@@ -279,19 +279,3 @@ func TestETagsThatDiffer(t *testing.T) {
 		}
 	}
 }
-
-// What is wanted waits already and has no job, which a repeated request does not make either.
-func TestBIOSApplyOfWhatIsPendingAlready(t *testing.T) {
-	for _, versioned := range []bool{false, true} {
-		s := newStepper(t, redfishsim.IDRAC, quickBMC)
-		s.bmc.Configure(func(c *redfishsim.Config) {
-			c.RepeatMakesNoJob, c.Dialect.VersionedActions = true, versioned
-		})
-		s.bmc.Change(func(state *redfishsim.State) {
-			state.BIOS.Pending = map[string]any{"BootMode": "Bios", "SriovGlobalEnable": "Enabled", "AcPwrRcvryUserDelay": 90.0}
-		})
-		_, err := s.run("bios_apply", wantedBIOS)
-		require.NoError(t, err)
-		requireApplied(t, s.bmc, "On")
-	}
-}

@@ -25,11 +25,6 @@ func TestAListOfDrivesIsNeverShorterThanWhatIsThere(t *testing.T) {
 		fault  *redfishsim.Fault
 		want   device.Code
 	}{
-		"off": {change: func(s *redfishsim.State) { s.Power = "Off" }, want: device.CodeServerNotReady},
-		"in POST": {change: func(s *redfishsim.State) {
-			s.InPOST, s.POSTDue = true, s.POSTDue.AddDate(9999, 0,
-				0)
-		}, want: device.CodeServerNotReady},
 		"one drive is 404": {fault: &redfishsim.Fault{Method: "GET", Path: "*Drives/Disk.1*", Kind: redfishsim.Respond,
 			Status: 404}, want: device.CodeToolOutputInvalid},
 		"one drive is 403": {fault: &redfishsim.Fault{Method: "GET", Path: "*Drives/Disk.1*", Kind: redfishsim.Respond,

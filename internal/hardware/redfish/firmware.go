@@ -35,10 +35,8 @@ const (
 // update is the update of one component, in the journal of the clean.
 type update struct {
 	work
-	Phase  updatePhase `json:"phase,omitempty"`
-	From   string      `json:"from,omitempty"`
-	To     string      `json:"to,omitempty"`
-	SHA256 string      `json:"sha256,omitempty"`
+	Phase updatePhase `json:"phase,omitempty"`
+	From  string      `json:"from,omitempty"`
 	// Way is how the image was given.
 	Way string `json:"way,omitempty"`
 	// Starting: the request is the StartUpdate after an upload.
@@ -215,9 +213,6 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	if _, err := u.run.Load("firmware "+u.image.Component, u); err != nil {
 		return "", err
 	}
-	if u.To != "" && (u.To != u.image.To || u.SHA256 != u.image.SHA256) {
-		*u = update{h: u.h, run: u.run, image: u.image, first: u.first, share: u.share} // of other arguments
-	}
 	u.doing, u.stall = fmt.Sprintf("update of %s to %s", u.image.Component, u.image.To), u.h.driver.timing.stall
 	u.moved = time.Now()
 	defer func() {
@@ -225,7 +220,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 			err = errors.Join(err, u.serving.Close())
 		}
 		if u.opened != nil {
-			err = errors.Join(err, u.opened.Close())
+			err = errors.Join(err, u.opened.file.Close())
 		}
 	}()
 	f, err := u.h.readFirmware(ctx)
@@ -249,7 +244,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	if err := u.await(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s updated from %s to %s (%s, %s)", u.image.Component, u.From, u.To, u.Way,
+	return fmt.Sprintf("%s updated from %s to %s (%s, %s)", u.image.Component, u.From, u.image.To, u.Way,
 		cmp.Or(u.Task, task)), nil
 }
 
@@ -389,7 +384,7 @@ func (u *update) begin(ctx context.Context, f *firmwareNow, now *software) error
 	if err := f.isQuiet(); err != nil {
 		return err
 	}
-	u.From, u.To, u.SHA256 = now.Version, u.image.To, u.image.SHA256
+	u.From = now.Version
 	return u.send(ctx, f.service, now, image)
 }
 

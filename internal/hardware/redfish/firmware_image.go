@@ -101,8 +101,6 @@ func (i firmwareImage) open() (_ *openImage, err error) {
 	return &openImage{file: to, size: size}, nil
 }
 
-func (o *openImage) Close() error { return o.file.Close() }
-
 // reader gives the bytes of the image from their beginning.
 func (o *openImage) reader() *io.SectionReader { return io.NewSectionReader(o.file, 0, o.size) }
 

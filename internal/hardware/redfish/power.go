@@ -235,12 +235,6 @@ func (h *handle) checkNothingWrites(ctx context.Context, s *system) (_ *look, er
 	return now, err
 }
 
-// isBusy: something is written, or the BMC does not say.
-func (h *handle) isBusy(ctx context.Context) bool {
-	_, err := h.checkNothingWrites(ctx, nil)
-	return err != nil
-}
-
 // driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a
 // task for an erase shows it there. Drives that it does not give say nothing.
 func (h *handle) driveOperations(ctx context.Context, s *system) (string, error) {

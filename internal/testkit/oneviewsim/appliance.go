@@ -41,7 +41,7 @@ func New(options ...Option) *Appliance {
 func appliance(config Config, state State) *Appliance {
 	a := &Appliance{Core: simserver.New(config, state), bmcs: map[string]BMC{}}
 	a.Hooks = simserver.Hooks{
-		Advance: a.advance, Changed: func() {}, Sign: a.sign, Answer: a.answer, Spoil: a.spoil,
+		Advance: a.advance, Sign: a.sign, Answer: a.answer, Spoil: a.spoil,
 		Write: func(w http.ResponseWriter, r *http.Request, reply answer) {
 			var body []byte
 			if reply.Body != nil {

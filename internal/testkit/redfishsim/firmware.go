@@ -179,7 +179,7 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 	case stageVerify:
 		// From now on it is written, or staged for it.
 		m.Data.Commits = append(m.Data.Commits, Commit{Component: component.Name, System: component.System,
-			From: component.Version, To: w.Version, Digest: w.Digest, Request: w.Request})
+			To: w.Version, Digest: w.Digest, Request: w.Request})
 		if m.Conf.BIOSStaged && component.Name == "BIOS" || w.OnReset && component.Name != "BMC" {
 			component.Staged, w.Waits = w.Version, true
 			if (w.Immediate || m.Conf.SelfReset) && m.Data.Power == powerOn {

@@ -3,7 +3,6 @@ package redfishsim_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,28 +10,6 @@ import (
 
 	"burnish/internal/testkit/redfishsim"
 )
-
-// running is the URI of the entry of the inventory that an image of component is for.
-func (c *client) running(component string) string {
-	c.t.Helper()
-	want := map[redfishsim.Personality]string{
-		redfishsim.IDRAC: "Installed-159-", redfishsim.ILO: "/2", redfishsim.Supermicro: "/BIOS",
-		redfishsim.OpenBMC: "bios_active",
-	}[c.bmc.Config().Personality]
-	if component == "BMC" {
-		want = map[redfishsim.Personality]string{
-			redfishsim.IDRAC: "Installed-25227-", redfishsim.ILO: "/1", redfishsim.Supermicro: "/BMC",
-			redfishsim.OpenBMC: "bmc_active",
-		}[c.bmc.Config().Personality]
-	}
-	for _, path := range c.get("/redfish/v1/UpdateService/FirmwareInventory").members("Members") {
-		if strings.Contains(path, want) {
-			return path
-		}
-	}
-	require.Fail(c.t, "no entry", want)
-	return ""
-}
 
 // done is true once nothing is written, or waits only for a reset.
 func done(s redfishsim.State) bool {
@@ -49,7 +26,7 @@ func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
 		c.Delays.Write = time.Hour
 	})
 	c := login(t, bmc)
-	c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
+	c.upload(map[string]any{"Targets": []string{c.system("Bios")}}, redfishsim.Image("BIOS", "9.9.9"))
 	c.await(done, "staged")
 	c.reset("ForceRestart")
 	c.await(func(s redfishsim.State) bool { return s.InPOST }, "POST")
@@ -64,7 +41,7 @@ func TestOpenBMCRenumbersItsTasks(t *testing.T) {
 		c.Delays.Write = time.Hour
 	}, hours)
 	c := login(t, bmc)
-	r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
+	r := c.upload(map[string]any{"Targets": []string{c.system("Bios")}}, redfishsim.Image("BIOS", "9.9.9"))
 	task, _ := r.At("@odata.id").(string)
 	require.Equal(t, "/redfish/v1/TaskService/TaskMonitors/0", r.Header.Get("Location"))
 	require.Equal(t, "/redfish/v1/UpdateService/update-multipart", c.get(task).At("Payload", "TargetUri"))

@@ -12,8 +12,8 @@ func hardware(p Personality) State {
 		Power: powerOn, CPUs: 2, CoresPerCPU: 32, MemoryModules: []int{32768, 32768, 32768, 32768},
 		UUID: "4c4c4544-004a-4b10-8054-b4c04f4d4233", NextSession: 1000,
 		Links: []Link{
-			{Name: "NIC.Slot.3", Width: 16, MaxWidth: 16, Speed: "Gen4", SerialNumber: "MT2146X00001"},
-			{Name: "GPU.Slot.7", Width: 16, MaxWidth: 16, Speed: "Gen4", SerialNumber: "1323821000001"},
+			{Name: "NIC.Slot.3", Width: 16, Speed: "Gen4"},
+			{Name: "GPU.Slot.7", Width: 16, Speed: "Gen4"},
 		},
 	}
 	s.BIOS.Defaults = map[string]any{
@@ -91,7 +91,7 @@ func hardware(p Personality) State {
 
 func drive(id, serial, model, protocol string, size int64, sanitizations []string) *Drive {
 	return &Drive{
-		ID: id, Serial: serial, Model: model, Protocol: protocol, MediaType: "SSD", CapacityBytes: size,
+		ID: id, Serial: serial, Model: model, Protocol: protocol, CapacityBytes: size,
 		Content: "data of the tenant on " + serial, Sanitizations: sanitizations,
 	}
 }

@@ -35,7 +35,7 @@ func New(p Personality, options ...Option) *Machine {
 
 func machine(config Config, state State) *Machine {
 	m := &Machine{Core: simserver.New(config, state)}
-	m.Hooks = simserver.Hooks{Advance: m.advance, Changed: m.changed, Sign: m.sign, Answer: m.answer, Spoil: m.spoil,
+	m.Hooks = simserver.Hooks{Advance: m.advance, Sign: m.sign, Answer: m.answer, Spoil: m.spoil,
 		Write: m.write, Shown: func() simserver.Shown { return m.Data.Shown }}
 	return m
 }
@@ -173,14 +173,6 @@ func (m *Machine) Commits(component string) []Commit {
 // is is true for a BMC of one of these personalities.
 func (m *Machine) is(any ...Personality) bool { return slices.Contains(any, m.Conf.Personality) }
 
-// changed follows what a test changed.
-func (m *Machine) changed() {
-	// As far as JSON goes.
-	if last := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC); m.Data.POSTDue.After(last) {
-		m.Data.POSTDue = last
-	}
-}
-
 // spoil is what faults of the BMC's own do.
 func (m *Machine) spoil(f *Fault, _ *http.Request, a *answer) {
 	if a != nil && (f.Kind == RestartBefore || f.Kind == RestartAfter) {
@@ -243,7 +235,7 @@ func (m *Machine) comeBack(at time.Time, update bool) {
 		s.Tasks = append(s.Tasks, &Task{
 			ID: strconv.Itoa(n), Kind: "diagnostics", Name: "Collect diagnostic data", Status: "OK", Start: at, End: at,
 			TargetURI: m.manager("/LogServices/Dump/Actions/LogService.CollectDiagnosticData"), State: "Completed", Percent: 100,
-			Operation: "POST", Body: `{"DiagnosticDataType": "Manager"}`,
+			Operation: "POST",
 		})
 	}
 	s.NextTask = len(s.Tasks)

@@ -63,11 +63,9 @@ type State struct {
 
 // Link is a PCIe device and its link.
 type Link struct {
-	Name         string
-	Width        int
-	MaxWidth     int
-	Speed        string // Gen4
-	SerialNumber string
+	Name  string
+	Width int
+	Speed string // Gen4
 }
 
 // BIOS is the setup of the server.
@@ -113,14 +111,14 @@ type Volume struct {
 
 // Drive is one drive. Content is what a tenant wrote: empty once it is erased.
 type Drive struct {
-	ID, Serial, Model, Protocol, MediaType string
-	CapacityBytes                          int64
-	Content                                string
-	Sanitizations                          []string // SanitizationType's allowable values; none: schema before 1.17
-	NotErasable                            bool     // no action, ever
-	Lies                                   bool     // says erased, and is not
-	Missing                                bool     // pulled out
-	Erases                                 int      // that were begun
+	ID, Serial, Model, Protocol string
+	CapacityBytes               int64
+	Content                     string
+	Sanitizations               []string // SanitizationType's allowable values; none: schema before 1.17
+	NotErasable                 bool     // no action, ever
+	Lies                        bool     // says erased, and is not
+	Missing                     bool     // pulled out
+	Erases                      int      // that were begun
 }
 
 // Work is something that takes time or waits for a reset.
@@ -155,7 +153,6 @@ type Task struct {
 	End       time.Time
 	TargetURI string
 	Operation string
-	Body      string
 	JobType   string
 }
 
@@ -172,9 +169,9 @@ type Session struct {
 
 // Commit is one time that firmware was written, or staged to be written.
 type Commit struct {
-	Component, System, From, To string
-	Digest                      string // SHA-256 of the image
-	Request                     int    // the number of the request that began it
+	Component, System, To string
+	Digest                string // SHA-256 of the image
+	Request               int    // the number of the request that began it
 }
 
 // component finds a firmware of one system by its name.

@@ -13,9 +13,6 @@ func (m *Machine) drivesHidden() bool {
 	return m.is(ILO) && (m.Data.Power != powerOn || m.Data.InPOST && !early)
 }
 
-// speeds are in Gbit/s, by protocol.
-var speeds = map[string]float64{"SATA": 6, "SAS": 12, "NVMe": 63.02}
-
 func (t *tree) addStorage() {
 	t.list("Storage", t.system("/Storage"))
 	t.list("Drive", t.chassis("/Drives"))
@@ -70,8 +67,7 @@ func (t *tree) addDrive(path string, drive *Drive, storage *Storage, serial stri
 	}
 	r := t.add(schema, path, drive.ID, doc{
 		"SerialNumber": serial, "Model": drive.Model, "Manufacturer": strings.Fields(drive.Model + " x")[0],
-		"CapacityBytes": drive.CapacityBytes, "BlockSizeBytes": 512, "Protocol": drive.Protocol, "MediaType": drive.MediaType,
-		"NegotiatedSpeedGbs": speeds[drive.Protocol], "CapableSpeedGbs": speeds[drive.Protocol],
+		"CapacityBytes": drive.CapacityBytes, "BlockSizeBytes": 512, "Protocol": drive.Protocol, "MediaType": "SSD",
 		"Links": doc{"Volumes": t.links(volumes...)},
 	})
 	hidden := t.is(ILO) && len(volumes) > 0 // of a drive in a volume an iLO shows no action

@@ -69,16 +69,6 @@ func TestErasesThatAreNone(t *testing.T) {
 	erase := func(c *client) reply {
 		return c.post(c.system(path+"/Actions/Drive.SecureErase"), map[string]any{"SanitizationType": "BlockErase"})
 	}
-	t.Run("staged until a reset", func(t *testing.T) {
-		bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.EraseStaged = true })
-		c := login(t, bmc)
-		task := erase(c).Header.Get("Location")
-		require.Equal(t, "Starting", c.get(task).At("TaskState"))
-		require.Len(t, bmc.TenantData(), 5)
-		c.reset("ForceRestart")
-		c.awaitPOST()
-		require.Len(t, bmc.TenantData(), 4)
-	})
 	t.Run("a type that is not listed", func(t *testing.T) {
 		c := login(t, redfishsim.Start(t, redfishsim.IDRAC))
 		r := c.post(c.system(path+"/Actions/Drive.SecureErase"), map[string]any{"SanitizationType": "Overwrite"})

@@ -164,10 +164,8 @@ func (t *tree) addChassis() {
 	t.list("PCIeDevice", t.chassis("/PCIeDevices"))
 	for i, link := range s.Links {
 		t.member("PCIeDevice.v1_5_0.PCIeDevice", t.chassis("/PCIeDevices"), strconv.Itoa(i), link.Name, doc{
-			"DeviceType": "SingleFunction", "SerialNumber": link.SerialNumber,
-			"PCIeInterface": doc{
-				"LanesInUse": link.Width, "MaxLanes": max(link.Width, link.MaxWidth), "PCIeType": link.Speed, "MaxPCIeType": "Gen4",
-			},
+			"DeviceType":    "SingleFunction",
+			"PCIeInterface": doc{"LanesInUse": link.Width, "PCIeType": link.Speed, "MaxPCIeType": "Gen4"},
 		})
 	}
 	t.list("Manager", root+"/Managers")

@@ -45,10 +45,7 @@ func (m *Machine) newTask(kind, name, job string, c *call) *Task {
 	}
 	s.NextTask++
 	task := &Task{ID: id, Kind: kind, Name: name, JobType: job, State: "New", Status: "OK", Start: c.At,
-		TargetURI: c.URL.Path, Operation: c.Method, Body: string(c.Raw)}
-	if c.JSON == nil || len(task.Body) > 1000 {
-		task.Body = ""
-	}
+		TargetURI: c.URL.Path, Operation: c.Method}
 	s.Tasks = append(s.Tasks, task)
 	return task
 }
@@ -152,8 +149,7 @@ func (t *tree) addTask(task *Task, w *Work, state string, percent int) {
 		r.doc["EndTime"] = t.stamp(task.End)
 	}
 	if !t.is(IDRAC) && task.TargetURI != "" {
-		r.doc["Payload"] = doc{"TargetUri": task.TargetURI, "HttpOperation": task.Operation, "JsonBody": task.Body,
-			"HttpHeaders": []string{"Content-Type: application/json"}}
+		r.doc["Payload"] = doc{"TargetUri": task.TargetURI, "HttpOperation": task.Operation}
 	}
 	if t.is(IDRAC) && w != nil {
 		t.do("GET", tasks+"/"+task.ID, func(*call) answer { return answer{Status: http.StatusAccepted, Body: r.doc} })

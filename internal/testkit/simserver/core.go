@@ -42,8 +42,6 @@ type Core[C, S any] struct {
 type Hooks struct {
 	// Advance does what is due until now.
 	Advance func(now time.Time)
-	// Changed follows each change of Conf or Data by a test.
-	Changed func()
 	// Sign says in the log who sends a request, and takes its secrets out.
 	Sign func(r *http.Request, entry *Request)
 	// Answer carries a request out.
@@ -115,7 +113,6 @@ func (c *Core[C, S]) Config() (config C) {
 func (c *Core[C, S]) Configure(change func(*C)) {
 	c.Do(func(time.Time) {
 		change(&c.Conf)
-		c.Changed()
 		c.Broken = c.saveConfig()
 	})
 }
@@ -136,10 +133,7 @@ func (c *Core[C, S]) State() (twin S) {
 
 // Change changes what is simulated by hand, as a technician or another user does.
 func (c *Core[C, S]) Change(change func(*S)) {
-	c.Do(func(time.Time) {
-		change(&c.Data)
-		c.Changed()
-	})
+	c.Do(func(time.Time) { change(&c.Data) })
 }
 
 // GoDown refuses each connection until then, and cuts those that are open.
