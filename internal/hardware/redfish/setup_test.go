@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,5 +268,33 @@ func TestRestoringStepsAreInterruptedEverywhere(t *testing.T) {
 				}, false)
 			})
 		}
+	}
+}
+
+// A lockdown is lifted for a step and set again as it was recorded, and a session that begins while those of others
+// are ended is its owner's.
+func TestALockdownIsSetAgainAndLaterSessionsStay(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.Supermicro} {
+		s := newStepper(t, p, quickBMC, func(_ *redfishsim.Config, s *redfishsim.State) { s.Setup.Lockdown = true })
+		session := func(id string) {
+			s.bmc.Change(func(state *redfishsim.State) {
+				state.Sessions = append(state.Sessions, &redfishsim.Session{ID: id, Token: id, User: "other"})
+			})
+		}
+		session("earlier")
+		came := false
+		s.mayGoOn = func() error {
+			if !came && strings.Contains(strings.Join(s.said, "\n"), "restores sessions") {
+				came = true
+				session("later")
+			}
+			return nil
+		}
+		for _, step := range []string{"bios_reset", stepBMCRestore} {
+			_, err := s.run(step, nil)
+			require.NoError(t, err, step)
+			require.True(t, s.bmc.State().Setup.Lockdown, step)
+		}
+		require.Equal(t, []string{"later"}, s.bmc.OpenSessions())
 	}
 }
