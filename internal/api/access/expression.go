@@ -1,8 +1,11 @@
 package access
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,91 +25,67 @@ func role(name string) check {
 
 var roleForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
 
-// largestExpression and deepest bound an expression.
-const (
-	largestExpression = 4096
-	deepest           = 50
-)
+// largestExpression bounds an expression.
+const largestExpression = 4096
+
+// operators are oslo.policy's in Go, where they bind as they do there: not closest, and or least.
+var operators = map[string]string{"and": "&&", "or": "||", "not": "!", "(": "(", ")": ")"}
 
 // parseExpression reads an expression, and names the rules that it refers to: role:x, rule:y, @
-// (everyone), ! (none), and, or, not and parentheses; not binds closest and or least, as in
-// oslo.policy. Its other checks, and the empty expression, which there allows everyone, are errors.
+// (everyone), ! (none), and, or, not and parentheses, as in oslo.policy. Its other checks, and the
+// empty expression, which there allows everyone, are errors.
 func parseExpression(text string) (c check, refers []string, err error) {
 	if len(text) > largestExpression {
 		return nil, nil, fmt.Errorf("an expression has at most %d characters", largestExpression)
 	}
-	spaced := strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)
-	p := &expressionParser{words: strings.Fields(spaced)}
-	c, err = p.or(0)
-	if err == nil && len(p.words) > 0 {
-		err = fmt.Errorf("%q is not expected here", p.words[0])
+	var inGo strings.Builder
+	checks := map[string]check{}
+	for _, word := range strings.Fields(strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)) {
+		term := operators[strings.ToLower(word)]
+		if term == "" {
+			term = fmt.Sprintf("c%d", len(checks))
+			kind, name, _ := strings.Cut(word, ":")
+			switch {
+			case word == "@" || word == "!":
+				checks[term] = always(word == "@")
+			case kind == "role" && roleForm.MatchString(name):
+				checks[term] = role(strings.ToLower(name))
+			case kind == "rule" && name != "":
+				refers = append(refers, name)
+				checks[term] = func(p *Policy, who Principal) bool { return p.Allows(name, who) }
+			default:
+				return nil, nil, fmt.Errorf("%q: %q is not role:NAME, rule:NAME, @, !, and, or, not or a parenthesis", text, word)
+			}
+		}
+		inGo.WriteString(term + " ")
+	}
+	tree, err := parser.ParseExpr(inGo.String())
+	if err == nil {
+		c, err = checkOf(tree, checks)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%q: %w", text, err)
+		return nil, nil, fmt.Errorf("%q: it is not checks joined by and, or, not and parentheses", text)
 	}
-	return c, p.refers, nil
+	return c, refers, nil
 }
 
-type expressionParser struct {
-	words  []string
-	refers []string
-}
-
-// take removes the next word if it is this one, in any case.
-func (p *expressionParser) take(word string) bool {
-	if len(p.words) == 0 || !strings.EqualFold(p.words[0], word) {
-		return false
-	}
-	p.words = p.words[1:]
-	return true
-}
-
-func (p *expressionParser) or(depth int) (check, error) {
-	left, err := p.and(depth)
-	if err != nil || !p.take("or") {
-		return left, err
-	}
-	right, err := p.or(depth)
-	return func(p *Policy, who Principal) bool { return left(p, who) || right(p, who) }, err
-}
-
-func (p *expressionParser) and(depth int) (check, error) {
-	left, err := p.one(depth)
-	if err != nil || !p.take("and") {
-		return left, err
-	}
-	right, err := p.and(depth)
-	return func(p *Policy, who Principal) bool { return left(p, who) && right(p, who) }, err
-}
-
-func (p *expressionParser) one(depth int) (check, error) {
-	switch {
-	case depth > deepest:
-		return nil, errors.New("it is nested too deeply")
-	case len(p.words) == 0:
-		return nil, errors.New("a check is missing at its end")
-	case p.take("not"):
-		c, err := p.one(depth + 1)
+// checkOf is the check that an expression of Go stands for.
+func checkOf(tree ast.Expr, checks map[string]check) (check, error) {
+	switch e := tree.(type) {
+	case *ast.Ident:
+		return checks[e.Name], nil
+	case *ast.ParenExpr:
+		return checkOf(e.X, checks)
+	case *ast.UnaryExpr:
+		c, err := checkOf(e.X, checks)
 		return func(p *Policy, who Principal) bool { return !c(p, who) }, err
-	case p.take("("):
-		c, err := p.or(depth + 1)
-		if err == nil && !p.take(")") {
-			err = errors.New("a ) is missing")
-		}
-		return c, err
-	case p.take("@"):
-		return always(true), nil
-	case p.take("!"):
-		return always(false), nil
+	case *ast.BinaryExpr:
+		left, err := checkOf(e.X, checks)
+		right, wrong := checkOf(e.Y, checks)
+		both := e.Op == token.LAND
+		return func(p *Policy, who Principal) bool {
+			return left(p, who) && right(p, who) || !both && (left(p, who) || right(p, who))
+		}, cmp.Or(err, wrong)
 	}
-	word := p.words[0]
-	p.words = p.words[1:]
-	switch kind, name, _ := strings.Cut(word, ":"); {
-	case kind == "role" && roleForm.MatchString(name):
-		return role(strings.ToLower(name)), nil
-	case kind == "rule" && name != "":
-		p.refers = append(p.refers, name)
-		return func(p *Policy, who Principal) bool { return p.Allows(name, who) }, nil
-	}
-	return nil, fmt.Errorf("%q is not role:NAME, rule:NAME, @, !, and, or, not or a parenthesis", word)
+	return nil, fmt.Errorf("%T", tree)
 }
