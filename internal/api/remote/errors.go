@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 
@@ -70,19 +68,6 @@ func (c *Client) notTheAPI(what string) error {
 func (c *Client) unreachable(what, remedy string) error {
 	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "the API at " + c.address + " " +
 		what, Remedy: remedy}
-}
-
-// isConnection says whether a new connection may help: the server was not there, or went away.
-func isConnection(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &certificate):
-		return false
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return true
-	}
-	return errors.As(err, &op)
 }
 
 // lost is the error of a request without an answer.

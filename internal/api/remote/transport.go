@@ -27,8 +27,7 @@ const (
 	maxHeader        = 1 << 16
 	// maxAnswer bounds the bytes of one answer that are read.
 	maxAnswer = 32 << 20
-	// retryPause is the pause before a request whose connection was lost is sent once more,
-	// and before the outcome of an accepted change is asked for again.
+	// retryPause is the pause before the outcome of an accepted change is asked for again.
 	retryPause = 200 * time.Millisecond
 	// waitGrace is how much longer than the API itself this client waits for its answer.
 	waitGrace = 2 * time.Second
@@ -97,39 +96,29 @@ func decoded[R any](c *Client, text []byte, err error) (result R, _ error) {
 	return result, err
 }
 
-// send sends a request until it has an answer: once more if the connection was lost or the token has
-// expired, and for as long as ctx lasts while the API is busy or a change that it accepted is
-// not finished.
+// send sends a request until it has an answer: once more if the token has expired, and for as long
+// as ctx lasts while the API is busy or a change that it accepted is not finished. A request on a
+// connection that was lost meanwhile net/http sends once more: a change has its Idempotency-Key.
 func (c *Client) send(ctx context.Context, r *request) ([]byte, http.Header, error) {
-	var reconnected, renewed bool
-	for {
+	for renewed := false; ; {
 		token := c.token.current()
 		status, header, text, err := c.once(ctx, r, token)
 		switch {
-		case err == nil && status < 300:
+		case err != nil:
+			return nil, nil, c.lost(ctx, r, err)
+		case status < 300:
 			return text, header, nil
-		case err == nil && status == http.StatusUnauthorized && !renewed && c.token.renewable():
+		case status == http.StatusUnauthorized && !renewed && c.token.renewable():
 			renewed = true
 			if err := c.token.renew(ctx, token); err != nil {
 				return nil, nil, err
 			}
-			continue
-		case err == nil:
+		default:
 			err = c.errorOf(r, !lasts(ctx, waitGrace/2), status, header, text)
 			again, ok := repeatAfter(status, header, err, r)
-			if !ok || !lasts(ctx, again) {
+			if !ok || !lasts(ctx, again) || c.pause(ctx, again) != nil {
 				return nil, nil, err
 			}
-			if c.pause(ctx, again) != nil {
-				return nil, nil, err
-			}
-			continue
-		case reconnected || ctx.Err() != nil || !isConnection(err):
-			return nil, nil, c.lost(ctx, r, err)
-		}
-		reconnected = true
-		if c.pause(ctx, retryPause) != nil {
-			return nil, nil, c.lost(ctx, r, err)
 		}
 	}
 }
@@ -168,7 +157,6 @@ func (c *Client) once(ctx context.Context, r *request,
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	q.GetBody = nil // or net/http would repeat a change by itself, too
 	q.Header.Set("Accept", "application/json")
 	q.Header.Set("OpenStack-API-Version", version)
 	if r.method == http.MethodPost {
