@@ -64,6 +64,20 @@ func shipped(t *testing.T, name bool) string {
 
 const address = "0000:01:00.0"
 
+// oneDrive is a driver that finds one drive.
+var oneDrive = map[string]hardware.Driver{"nvme": finder{found: []hardware.Found{{Address: address}}}}
+
+// foundOn are the findings of a host with these drivers, whose files are below root.
+func foundOn(t *testing.T, root string, uid int, all map[string]hardware.Driver) Findings {
+	t.Helper()
+	w, s := worker(t, config.RoleHost), sound()
+	s.root = root
+	s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) { return all, nil }
+	var f Findings
+	machine{Findings: &f, settings: w, uid: uid, system: s}.all()
+	return f
+}
+
 func TestDriversAreCheckedOnTheirHost(t *testing.T) {
 	one := []hardware.Found{{Address: address}}
 	for name, tt := range map[string]struct {
@@ -83,13 +97,7 @@ func TestDriversAreCheckedOnTheirHost(t *testing.T) {
 		"it fails":            {finder{init: errors.New("no such thing")}, 0, Fail, "no such thing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := worker(t, config.RoleHost), sound()
-			s.root = t.TempDir()
-			s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
-				return map[string]hardware.Driver{"nvme": tt.driver}, nil
-			}
-			var f Findings
-			machine{Findings: &f, settings: w, uid: tt.uid, system: s}.all()
+			f := foundOn(t, t.TempDir(), tt.uid, map[string]hardware.Driver{"nvme": tt.driver})
 			require.Equal(t, tt.level == Fail, f.Failures() > 0, "%+v", f)
 			require.True(t, says(f, tt.level, "nvme", tt.says), "%+v", f)
 		})
@@ -218,13 +226,7 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 			}
 			g := findActivationGuard(root)
 			require.Equal(t, activationGuard{rule: tt.rule, open: tt.open}, g)
-			w, s := worker(t, config.RoleHost), sound()
-			s.root = root
-			s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
-				return map[string]hardware.Driver{"nvme": finder{found: []hardware.Found{{Address: address}}}}, nil
-			}
-			var f Findings
-			machine{Findings: &f, settings: w, system: s}.all()
+			f := foundOn(t, root, 0, oneDrive)
 			require.False(t, f.Failures() > 0, "%+v", f)
 			if tt.rule == "" && len(tt.open) > 0 {
 				require.True(t, says(f, Warn, "udev", g.missing()), "%+v", f)
@@ -252,13 +254,7 @@ func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 	require.Empty(t, disksWithoutRule(root, address), "udev does not run")
 	files(t, root, map[string]string{"run/udev/control": ""})
 	require.Equal(t, []string{"nvme0n2"}, disksWithoutRule(root, address))
-	w, s := worker(t, config.RoleHost), sound()
-	s.root = root
-	s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
-		return map[string]hardware.Driver{"nvme": finder{found: []hardware.Found{{Address: address}}}}, nil
-	}
-	var f Findings
-	machine{Findings: &f, settings: w, system: s}.all()
+	f := foundOn(t, root, 0, oneDrive)
 	require.True(t,
 		says(f, Warn, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
 }
@@ -286,13 +282,7 @@ func TestEachProgramIsComparedWithHostYAML(t *testing.T) {
 		"not read":  {programs{err: errors.New("host.yaml is broken")}, Fail, "host.yaml is broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := worker(t, config.RoleHost), sound()
-			s.root = t.TempDir()
-			s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
-				return map[string]hardware.Driver{"script": tt.driver}, nil
-			}
-			var f Findings
-			machine{Findings: &f, settings: w, system: s}.all()
+			f := foundOn(t, t.TempDir(), 0, map[string]hardware.Driver{"script": tt.driver})
 			require.Equal(t, tt.level == Fail, f.Failures() > 0, "%+v", f)
 			require.True(t, says(f, tt.level, "script", tt.says), "%+v", f)
 		})
