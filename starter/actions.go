@@ -129,10 +129,7 @@ func (a *app) actMany(ctx, limited context.Context, l deviceClient, names []stri
 	return a.forEachDevice(len(names), width, false, func(i int) outcome {
 		name := names[i]
 		result, err := a.act(ctx, limited, l, name, o, slots)
-		if err != nil {
-			return failed(o.verb.Name, name, err)
-		}
-		return done(name, o.line(name, result))
+		return outcomeOf(o.verb.Name, name, o.line(name, result), err)
 	})
 }
 
@@ -156,11 +153,10 @@ func (a *app) dryRunOne(ctx context.Context, l deviceClient, name string, o acti
 	answer, err := ask(ctx, a, l, name, func(ctx context.Context) (contract.DryRun, error) {
 		return l.Ask(ctx, name, o.verb, o.in)
 	})
-	if err != nil {
-		return failed(o.verb.Name, name, err)
+	result := outcomeOf(o.verb.Name, name, dryRunLine(name, o, answer), err)
+	if err == nil {
+		result.DryRun = &answer
 	}
-	result := done(name, dryRunLine(name, o, answer))
-	result.DryRun = &answer
 	return result
 }
 

@@ -127,14 +127,14 @@ exit codes
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
 	setFormat := func(text string) error { return oneOf(&a.format, text, formats) }
-	flags.VarP(valueOf(string(a.format), setFormat), "output", "o", "`FORMAT`: table, json or yaml")
-	flags.Var(valueOf(a.timeout.limit.String(), a.setTimeout), "timeout",
-		"`DURATION`: limit for each request; given with --wait or watch, for the whole")
-	flags.Var(valueOf(a.api, a.setAPI), "api", "`URL`: the HTTP API of a control worker, which gets the requests in "+
-		"place of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
+	funcFlag(flags, "output", "o", string(a.format), "`FORMAT`: table, json or yaml", setFormat)
+	funcFlag(flags, "timeout", "", a.timeout.limit.String(),
+		"`DURATION`: limit for each request; given with --wait or watch, for the whole", a.setTimeout)
+	funcFlag(flags, "api", "", a.api, "`URL`: the HTTP API of a control worker, which gets the requests in place of "+
+		"Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH", a.setAPI)
 	setColor := func(text string) error { return oneOf(&a.color, text, colorModes) }
-	flags.Var(valueOf(string(a.color), setColor), "color",
-		"`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
+	funcFlag(flags, "color", "", string(a.color),
+		"`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set", setColor)
 	a.addCommands(root)
 	root.Version = version
 	root.SetVersionTemplate(versionText())
@@ -208,21 +208,10 @@ func (a *app) setAPI(text string) error {
 	return nil
 }
 
-// valueFlag is a flag whose values a function takes.
-type valueFlag struct {
-	value string
-	set   func(string) error
-}
-
-func valueOf(value string, set func(string) error) *valueFlag { return &valueFlag{value, set} }
-
-func (f *valueFlag) String() string { return f.value }
-
-func (f *valueFlag) Type() string { return "value" }
-
-func (f *valueFlag) Set(text string) error {
-	f.value = text
-	return f.set(text)
+// funcFlag adds a flag whose values a function takes; its default is the help's alone.
+func funcFlag(flags *pflag.FlagSet, name, short, standard, usage string, set func(string) error) {
+	flags.FuncP(name, short, usage, set)
+	flags.Lookup(name).DefValue = standard
 }
 
 // oneOf takes one of several words.

@@ -143,43 +143,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Those without a dry run; the others are in TestADryRunSendsNoChange.
-func TestUpdatesAreSentAsContracted(t *testing.T) {
-	for _, tt := range []struct {
-		args   []string
-		update string
-		input  any
-	}{
-		{
-			[]string{"bind", "d1", "--instance", strings.ToUpper(someInstance), "--request", "r", "--tag", "t"},
-			"bind", contract.BindInput{Instance: someInstance, Request: "r", Tag: "t", Caller: operator()},
-		},
-		{[]string{"unbind", "d1", "--instance", someInstance}, "unbind", contract.UnbindInput{Instance: someInstance, Caller: operator()}},
-		{[]string{"rebuild", "d1", "--instance", someInstance}, "rebuild", contract.UnbindInput{Instance: someInstance, Caller: operator()}},
-	} {
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
-			l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
-				require.Equal(t, "d1", name)
-				require.Equal(t, tt.update, update)
-				require.Equal(t, tt.input, sentAs(t, input))
-				return contract.Result{Device: in("d1", device.Manageable), Note: "a note"}, nil
-			}}
-			got := burnish(t, l, "", tt.args...)
-			require.Equal(t, exitOK, got.code, got.errors)
-			require.True(t, strings.HasPrefix(got.out, "d1: "), got.out)
-			require.Equal(t, 1, strings.Count(got.out, "\n"))
-
-			got = burnish(t, l, "", append(tt.args, "-o", "json")...)
-			require.Equal(t, exitOK, got.code, got.errors)
-			var body struct {
-				Device map[string]any `json:"device"`
-			}
-			require.NoError(t, json.Unmarshal([]byte(got.out), &body))
-			require.Equal(t, "manageable", body.Device["device_state"])
-		})
-	}
-}
-
 func TestNamesAreCanonical(t *testing.T) {
 	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 		return contract.Result{Already: true, Device: in("h1_0000:0a:00.0", device.Available)}, nil

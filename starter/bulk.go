@@ -42,6 +42,14 @@ func failed(command, name string, err error) outcome {
 	return outcome{Name: name, Error: f.body(), failure: &f}
 }
 
+// outcomeOf is what a command was for a device: done, as line says, or failed.
+func outcomeOf(command, name, line string, err error) outcome {
+	if err != nil {
+		return failed(command, name, err)
+	}
+	return done(name, line)
+}
+
 // forEachDevice calls do n times, at most width at once, and prints each outcome as it
 // comes, or in the order of the devices: one line a device. A failure does not stop the rest.
 // The error says how many failed.

@@ -20,12 +20,6 @@ import (
 type deviceClient interface {
 	client.Reader
 	client.Writer
-	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
-	// Server gives the Temporal server; with an error, as much of it as is known.
-	Server(ctx context.Context) (client.Server, error)
-	// SearchAttributes are those of the server's namespace, with the names of their types.
-	SearchAttributes(ctx context.Context) (map[string]string, error)
-
 	Close()
 }
 
@@ -42,7 +36,8 @@ func (a *app) connect(ctx context.Context) (deviceClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connection{client.New(c), c}, nil
+	at := client.Server{Address: c.Address, Namespace: c.Namespace}
+	return connection{client.Connected{Client: client.New(c), At: at}, c}, nil
 }
 
 // server names who answers the requests, and says how another one is chosen.
@@ -55,17 +50,8 @@ func (a *app) server() (name, choose string) {
 
 // connection is a deviceClient over Temporal.
 type connection struct {
-	*client.Client
+	client.Connected
 	server *config.Connection
-}
-
-func (c connection) Server(ctx context.Context) (client.Server, error) {
-	cluster, err := c.ClusterID(ctx)
-	return client.Server{Address: c.server.Address, Namespace: c.server.Namespace, Cluster: cluster}, err
-}
-
-func (c connection) SearchAttributes(ctx context.Context) (map[string]string, error) {
-	return c.Client.SearchAttributes(ctx, c.server.Namespace)
 }
 
 func (c connection) Close() { c.server.Close() }

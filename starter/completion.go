@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,10 +25,9 @@ func (a *app) completionCommand() *cobra.Command {
 		Short: "print a script by which a shell completes commands, names and values",
 		Long: `SHELL is bash, zsh or fish. Names of devices, their hosts, models and faults, and the
 steps of one device come from the server; one that takes longer than a second is not
-waited for. bash needs no package for it.
+waited for. bash needs the package bash-completion.
 
   bash  burnish completion bash > ~/.local/share/bash-completion/completions/burnish
-        without the package bash-completion: source that file in ~/.bashrc
   zsh   burnish completion zsh > "${fpath[1]}/_burnish"
   fish  burnish completion fish > ~/.config/fish/completions/burnish.fish`,
 		Example:   "  burnish completion bash > ~/.local/share/bash-completion/completions/burnish",
@@ -61,34 +59,9 @@ func completionScript(root *cobra.Command, shell string) (string, error) {
 		err = root.GenFishCompletion(&b, true)
 	default:
 		err = root.GenBashCompletionV2(&b, true)
-		b.WriteString(bashWithoutPackage)
 	}
 	return b.String(), err
 }
-
-// bashWithoutPackage reads the words of the line where the package bash-completion is not
-// there: bash itself breaks names at their colons.
-const bashWithoutPackage = `
-__burnish_init_completion()
-{
-    COMPREPLY=()
-    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
-        _get_comp_words_by_ref "$@" cur prev words cword
-        return
-    fi
-    local line="${COMP_LINE:0:COMP_POINT}"
-    read -ra words <<<"$line"
-    if [[ -z $line || $line == *[[:space:]] ]]; then
-        words+=("")
-    fi
-    cword=$((${#words[@]} - 1))
-    cur="${words[cword]}"
-    prev=""
-    if ((cword > 0)); then
-        prev="${words[cword - 1]}"
-    fi
-}
-`
 
 // completer gives the values of arguments and flags.
 type completer struct {
@@ -218,12 +191,9 @@ func (c completer) flagValues(cmd *cobra.Command, name string, args []string) []
 
 // values are the different values that the fleet's devices have.
 func (c completer) values(of func(contract.DeviceStatus) string) []string {
-	found := map[string]bool{}
-	for _, d := range c.fleet() {
-		found[of(d)] = true
-	}
-	all := slices.Sorted(maps.Keys(found))
-	return slices.DeleteFunc(all, func(v string) bool { return !completable(v) })
+	all := mapped(c.fleet(), of)
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(v string) bool { return !completable(v) })
 }
 
 // steps are the steps of the named devices' full cleans; without a name, all there are.

@@ -111,7 +111,7 @@ func TestCompletionWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// bash completes names with colons at a terminal, with and without the package bash-completion.
+// bash completes names with colons at a terminal.
 func TestBashCompletesOnATerminal(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err, "the tests need bash")
@@ -125,29 +125,19 @@ func TestBashCompletesOnATerminal(t *testing.T) {
 		"':4\\n';;\nesac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "burnish"), []byte(fake), 0o700))
 
-	for name, rc := range map[string]string{
-		"without the package": "",
-		"with the package":    "/usr/share/bash-completion/bash_completion",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := os.Stat(rc); rc != "" && err != nil {
-				t.Skipf("the package bash-completion is not installed: %s", err)
-			}
-			commands := "source " + dir + "/burnish.bash\n"
-			if rc != "" {
-				commands = "source " + rc + "\n" + commands
-			}
-			file := filepath.Join(t.TempDir(), "rc")
-			require.NoError(t, os.WriteFile(file, []byte(commands+"PS1='ready> '\n"), 0o600))
-			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-			t.Setenv("HISTFILE", "")
-			p := onTerminal(t, 120, 24, bash, "--noprofile", "--rcfile", file, "-i")
-			p.after(0, "ready> ")
-			p.types("burnish clean h1_00\t")
-			p.after(0, "burnish clean h1_0000:01:00.0 ")
-			p.types("\x15exit\n")
-		})
+	rc := "/usr/share/bash-completion/bash_completion"
+	if _, err := os.Stat(rc); err != nil {
+		t.Skipf("the package bash-completion is not installed: %s", err)
 	}
+	file := filepath.Join(dir, "rc")
+	require.NoError(t, os.WriteFile(file, []byte("source "+rc+"\nsource "+dir+"/burnish.bash\nPS1='ready> '\n"), 0o600))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("HISTFILE", "")
+	p := onTerminal(t, 120, 24, bash, "--noprofile", "--rcfile", file, "-i")
+	p.after(0, "ready> ")
+	p.types("burnish clean h1_00\t")
+	p.after(0, "burnish clean h1_0000:01:00.0 ")
+	p.types("\x15exit\n")
 }
 
 // Each shell that is installed reads its script.

@@ -27,7 +27,7 @@ detached. A guest learns of those from the metadata service.`,
 	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE`: the image, ISO 9660 with Rock Ridge and Joliet, label "+
 		"config-2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		instance, err := instanceArg(args[0])
+		instance, err := instanceID(args[0])
 		if err != nil {
 			return err
 		}

@@ -254,10 +254,7 @@ func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l devic
 func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 	const check = "host"
 	ago := now.Sub(h.LastPoll)
-	devices := fmt.Sprintf("%d devices", h.Devices)
-	if h.Devices == 1 {
-		devices = "1 device"
-	}
+	devices := countOf(h.Devices)
 	if !h.LastPoll.IsZero() && ago <= pollerMaxAge {
 		f.OK(check, "%s: its worker polled %s ago, %s", h.Host, roundDuration(max(ago, 0)), devices)
 		if len(h.Machines) > 1 {
@@ -331,7 +328,7 @@ func (s skew) check(f *doctor.Findings) {
 // checkLimits reports the alarms of the limits.
 func (a *app) checkLimits(ctx context.Context, f *doctor.Findings, l deviceClient) {
 	const check = "limits"
-	status := a.limits(ctx, l, "")
+	status := client.Limits(ctx, l, "")
 	for _, alarm := range status.Alarms {
 		f.Warn(check, alarm.Remedy, "%d cleans wait: %s", alarm.Waiting, alarm.Message)
 	}
@@ -343,7 +340,7 @@ func (a *app) checkLimits(ctx context.Context, f *doctor.Findings, l deviceClien
 // checkPolls reports the polls of each appliance.
 func (a *app) checkPolls(ctx context.Context, f *doctor.Findings, l deviceClient) {
 	const check = "polls"
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, client.QueryTimeout)
 	defer cancel()
 	names, err := l.Appliances(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ var dryArguments = map[string]struct {
 	"forget":       {[]string{"d1"}, contract.VerbForget.Update(), contract.TenantInput{Caller: operator()}},
 	"label":        {[]string{"d1", "rack=a", "tier-"}, contract.VerbLabel.Update(), contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}, Remove: []string{"tier"}}, Caller: operator()}},
 	"replace":      {[]string{"d1", "--provide"}, contract.VerbReplace.Update(), contract.ReplaceInput{Provide: true, Caller: operator()}},
-	"bind":         {[]string{"d1", "--instance", someInstance}, contract.VerbBind.Update(), contract.BindInput{Instance: someInstance, Caller: operator()}},
+	"bind":         {[]string{"d1", "--instance", strings.ToUpper(someInstance), "--request", "r", "--tag", "t"}, contract.VerbBind.Update(), contract.BindInput{Instance: someInstance, Request: "r", Tag: "t", Caller: operator()}},
 	"unbind":       {[]string{"d1", "--instance", someInstance}, contract.VerbUnbind.Update(), contract.UnbindInput{Instance: someInstance, Caller: operator()}},
 	"rebuild":      {[]string{"d1", "--instance", someInstance}, contract.VerbRebuild.Update(), contract.UnbindInput{Instance: someInstance, Caller: operator()}},
 	"power":        {[]string{"d1", "off"}, contract.VerbPower.Update(), contract.PowerInput{Target: "off", Caller: operator()}},

@@ -130,6 +130,13 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 	return a.send(ctx, l, in.Enrollment.Name, action{verb: contract.VerbEnroll, in: in})
 }
 
+// enrolled is enroll for one of several devices.
+func (a *app) enrolled(ctx context.Context, l deviceClient, command, done string, in contract.EnrollInput) outcome {
+	result, err := a.enroll(ctx, l, in)
+	name := in.Enrollment.Name
+	return outcomeOf(command, name, resultLine(name, done, result), err)
+}
+
 // enrollFile enrolls the devices of a fleet file, and prints a line for each in their order.
 func (a *app) enrollFile(ctx context.Context, path, reason string, dry bool) error {
 	data, err := a.readFile(ctx, path)
@@ -152,16 +159,11 @@ func (a *app) enrollFile(ctx context.Context, path, reason string, dry bool) err
 				f.exit = exitFailed
 				return failed("enroll", entry.name, f)
 			}
-			name := entry.input.Enrollment.Name
 			entry.input.Reason = reason
 			if dry {
 				return a.wouldEnroll(ctx, l, enrolled, entry.input)
 			}
-			result, err := a.enroll(ctx, l, entry.input)
-			if err != nil {
-				return failed("enroll", name, err)
-			}
-			return done(name, resultLine(name, "enrolled", result))
+			return a.enrolled(ctx, l, "enroll", "enrolled", entry.input)
 		})
 	}
 	for _, entry := range entries {
@@ -224,13 +226,8 @@ func (a *app) wouldEnroll(ctx context.Context, l deviceClient, enrolled map[stri
 		}
 		return done(e.Name, oneLine(line))
 	}
-	last, err := a.hostPoll(ctx, l, e.Name, e.Host)
-	if err != nil {
+	if err := a.hostPolls(ctx, l, e.Name, e.Host); err != nil {
 		return failed("enroll", e.Name, err)
-	}
-	if a.now().Sub(last) > pollerMaxAge {
-		return failed("enroll", e.Name, failf(device.CodeHostUnreachable, "start burnish-worker there with BURNISH_HOST="+
-			e.Host+", or correct the host", "would be refused: no worker of host %s polls", e.Host))
 	}
 	line := fmt.Sprintf("%s: would be enrolled on host %s with driver %s", e.Name, e.Host, e.Driver)
 	if in.Provide {

@@ -138,14 +138,10 @@ func (a *app) servers(ctx context.Context, l deviceClient, appliance string,
 	filter map[string]string) (found []contract.PoolServer, enrolled int, err error) {
 	in := contract.ServersInput{Appliance: appliance, Limit: serversPerPage, Filter: filter}
 	for {
-		var page contract.Servers
-		ended := a.afterStart(ctx, "an appliance named "+appliance, func() bool {
-			rctx, cancel := a.requestContext(ctx)
-			defer cancel()
-			page, err = l.Servers(rctx, in)
-			return !client.NotFound(err)
+		page, err := served(ctx, a, "an appliance named "+appliance, func(ctx context.Context) (contract.Servers, error) {
+			return l.Servers(ctx, in)
 		})
-		if err = cmp.Or(ended, err); err != nil {
+		if err != nil {
 			return nil, 0, a.explainAppliance(ctx, l, appliance, err)
 		}
 		found, enrolled = append(found, page.Servers...), enrolled+page.Enrolled
@@ -186,11 +182,7 @@ func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment
 				oneLine(fmt.Sprintf("%s: would be enrolled: serial %s, %s, %s", name, server.Serial,
 					cmp.Or(server.Model, "unknown model"), profileText(server.Profile))))
 		}
-		result, err := a.enroll(ctx, l, in)
-		if err != nil {
-			return failed("enroll", name, err)
-		}
-		return done(name, resultLine(name, "enrolled", result))
+		return a.enrolled(ctx, l, "enroll", "enrolled", in)
 	})
 }
 

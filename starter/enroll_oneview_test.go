@@ -189,11 +189,11 @@ func TestEnrollFromAnApplianceWrongUse(t *testing.T) {
 		burnish(t, l, "", fromPoolArgs("--appliance", "rack1")...).out)
 }
 
-// A script may enroll right after it has started a control worker, which serves its appliance
-// a moment later, and is listed after another.
-func TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted(t *testing.T) {
+// A script may enroll or import right after it has started a control worker, which serves its appliance and its cloud a
+// moment later, and they are listed after another.
+func TestAWorkerThatHasJustStarted(t *testing.T) {
 	for name, args := range map[string][]string{"the only one": fromOneView,
-		"by its name": fromPoolArgs("--appliance", "rack1")} {
+		"by its name": fromPoolArgs("--appliance", "rack1"), "a cloud": {"import", "--from", "placement", "--cloud", "c"}} {
 		t.Run(name, func(t *testing.T) {
 			listed, asked := 0, 0
 			l := &fakeClient{onAppliances: func() []string {
@@ -206,10 +206,15 @@ func TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted(t *testing.T) {
 					return contract.Servers{}, serviceerror.NewNotFound("workflow not found")
 				}
 				return rack(2)(in)
+			}, importable: func(cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+				if asked++; asked < 3 {
+					return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
+				}
+				return pages(2, 10)(cloud, in)
 			}}
 			r := burnish(t, l, "", append(slices.Clone(args), "--dry-run")...)
 			require.Equal(t, exitOK, r.code, r.errors)
-			require.Equal(t, 2, strings.Count(r.out, ": would be enrolled: "), r.out)
+			require.Equal(t, 2, strings.Count(r.out, ": would be "), r.out)
 			require.Empty(t, r.errors)
 		})
 	}

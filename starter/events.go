@@ -121,7 +121,7 @@ func (t *eventTrail) look(ctx context.Context, view *live.Screen, first bool) (i
 		return listed, false, err
 	}
 	for _, e := range events {
-		if err := t.printNext(e, func() string { return t.fold(eventLine(e) + "\n") }); err != nil {
+		if err := t.printNext(e, func() string { return eventLine(e) + "\n" }); err != nil {
 			return listed, false, err
 		}
 	}
@@ -188,7 +188,7 @@ func (t *eventTrail) poll(ctx context.Context, first bool) (listed int, events [
 // history asks for a device's history. One that a listing had runs: its workflow alone is asked.
 func (t *eventTrail) history(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	if name == t.name {
-		return t.queryDevice(ctx, t.l, name)
+		return t.answered(ctx, t.l, name)
 	}
 	return t.queried(ctx, t.l, name)
 }
@@ -222,10 +222,7 @@ func (t *eventTrail) news(v, listed contract.DeviceStatus, now time.Time) (all [
 		}
 	}
 	for _, e := range contract.HistoryOf(v).Events() {
-		add(deviceEvent{
-			Time: e.At.UTC(), Device: v.Name, Kind: kindOf(e), Event: eventText(e),
-			By: e.By, From: e.From, Reason: e.Reason, Fault: eventFault(e),
-		})
+		add(eventOf(v.Name, e))
 	}
 	// A clean is in the history when it has ended.
 	if v.DeviceState == device.Cleaning && !v.StateSince.IsZero() {
@@ -245,17 +242,6 @@ func (t *eventTrail) news(v, listed contract.DeviceStatus, now time.Time) (all [
 	}
 	t.known[v.Name] = after
 	return all
-}
-
-// kindOf names what an event is of.
-func kindOf(e contract.Event) string {
-	switch {
-	case e.Binding != nil:
-		return "binding"
-	case e.Clean != nil:
-		return "clean"
-	}
-	return "act"
 }
 
 // eventLine is one event for people.

@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
-	"burnish/starter/internal/terminal"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -149,11 +148,6 @@ func TestEvents(t *testing.T) {
 	}
 	require.Equal(t, []string{"act", "act", "clean", "clean", "fault"}, kinds)
 	require.Equal(t, 7, strings.Count(c.runs(t, 1, "-o", "yaml").out, "---\n"))
-
-	narrow := inWindow(t, c.client(), 40, "events")
-	for line := range strings.Lines(narrow.out) {
-		require.LessOrEqual(t, terminal.Width(strings.TrimSuffix(line, "\n")), 40)
-	}
 }
 
 // New events come once each, also of an act that the listing does not show, and across a

@@ -116,9 +116,6 @@ func (a *app) importHistory(ctx context.Context, l deviceClient, file, reason st
 			return a.dryRunOne(ctx, l, d.Name, o)
 		}
 		result, err := a.send(ctx, l, d.Name, o)
-		if err != nil {
-			return failed("import", d.Name, err)
-		}
-		return done(d.Name, o.line(d.Name, result))
+		return outcomeOf("import", d.Name, o.line(d.Name, result), err)
 	})
 }

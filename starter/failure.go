@@ -145,18 +145,14 @@ func (f *failure) line() string {
 
 // errorBody is a failure for programs.
 type errorBody struct {
-	Code    device.Code  `json:"code"`
-	Device  string       `json:"device"`
-	State   device.State `json:"state"`
-	Message string       `json:"message"`
-	Remedy  string       `json:"remedy"`
+	client.Problem
 	// Instance is that of a command of an instance.
 	Instance string `json:"instance,omitempty"`
 }
 
 func (f *failure) body() *errorBody {
-	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message),
-		Remedy: oneLine(f.remedy), Instance: f.instance}
+	return &errorBody{client.Problem{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message),
+		Remedy: oneLine(f.remedy)}, f.instance}
 }
 
 // report prints the failure.

@@ -56,8 +56,7 @@ func fieldFlags(flags *pflag.FlagSet, fields []*client.Field) {
 func (f *filter) selectors(flags *pflag.FlagSet) {
 	fieldFlags(flags, selectedBy)
 	flags.BoolVar(&f.onHold, "on-hold", false, "only devices that maintain put on hold, or whose clean a runbook holds")
-	flags.Var(valueOf("", f.setOlderThan), "older-than",
-		"`AGE`: only devices that are in their state for longer, as 90m, 36h or 2d")
+	flags.Func("older-than", "`AGE`: only devices that are in their state for longer, as 90m, 36h or 2d", f.setOlderThan)
 }
 
 // selectorNames are the flags of selectors.
@@ -71,7 +70,7 @@ func selected(flags *pflag.FlagSet) bool {
 // check reads the flags, and refuses values that can never match, so that a typing error does not look like an empty
 // fleet.
 func (f *filter) check(flags *pflag.FlagSet) error {
-	if err := noneEmpty(flags, selectorNames...); err != nil {
+	if err := noneEmpty(flags, mapped(selectedBy, flagOf)...); err != nil {
 		return err
 	}
 	f.by = client.Filter{}
@@ -84,32 +83,17 @@ func (f *filter) check(flags *pflag.FlagSet) error {
 		if list, is := given.Value.(pflag.SliceValue); is {
 			values = list.GetSlice()
 		}
-		for _, value := range values {
-			if err := checkValue(by, value); err != nil {
-				return err
-			}
+		values, err := by.Values(values)
+		if err != nil {
+			return usagef("--%s %s", flagOf(by), err)
 		}
-		if by.Fold != nil {
-			values = mapped(values, by.Fold)
+		for _, value := range values {
+			if by == client.ByFault && !slices.Contains(device.Codes(), device.Code(value)) {
+				return unknownValue(flagOf(by), value, device.Codes(), "is not a fault")
+			}
 		}
 		if !by.Bool() || values[0] == client.Booleans[0] {
 			f.by[by] = values
-		}
-	}
-	return nil
-}
-
-func checkValue(by *client.Field, value string) error {
-	switch {
-	case value == "":
-		return usagef("--%s has an empty value", flagOf(by))
-	case by.Allowed != nil && !slices.Contains(by.Allowed, value):
-		return usagef("--%s %q: must be one of %s", flagOf(by), value, strings.Join(by.Allowed, ", "))
-	case by == client.ByFault && !slices.Contains(device.Codes(), device.Code(value)):
-		return unknownValue(flagOf(by), value, device.Codes(), "is not a fault")
-	case by.Read != nil:
-		if _, err := by.Read(value); err != nil {
-			return usagef("--%s: %s", flagOf(by), err)
 		}
 	}
 	return nil
@@ -233,11 +217,9 @@ func (a *app) checkKnown(ctx context.Context, l deviceClient, f *filter, found [
 				complete = true
 			}
 			if !slices.ContainsFunc(all, has) {
-				known := map[string]bool{}
-				for _, e := range all {
-					known[by.Text(&e.Status)] = true
-				}
-				return unknownValue(flagOf(by), value, slices.Collect(maps.Keys(known)), "no device has this "+flagOf(by))
+				known := mapped(all, func(e client.Execution) string { return by.Text(&e.Status) })
+				slices.Sort(known)
+				return unknownValue(flagOf(by), value, slices.Compact(known), "no device has this "+flagOf(by))
 			}
 		}
 	}

@@ -25,15 +25,9 @@ func TestQuery(t *testing.T) {
 		filter filter
 		want   string
 	}{
-		"retired are hidden":        {filter{}, base + living},
-		"unless all are requested":  {filter{all: true}, base},
-		"or their state is named":   {filter{by: client.Filter{client.ByState: {"retired"}}}, base + " AND DeviceState = 'retired'"},
-		"needs operator":            {filter{all: true, by: client.Filter{client.ByNeedsOperator: {"true"}}}, base + " AND NeedsOperator = true"},
-		"awaits cleaning":           {filter{all: true, by: client.Filter{client.ByAwaitingCleaning: {"true"}}}, base + " AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
-		"values cannot break out":   {filter{all: true, by: client.Filter{client.ByHost: {"x' OR DeviceState = 'error"}}}, base + ` AND DeviceHost STARTS_WITH 'x'`},
-		"nor by the escape itself":  {filter{all: true, by: client.Filter{client.ByFault: {`x\' OR 1=1 --`}}}, base + ` AND DeviceFault STARTS_WITH 'x'`},
-		"nor by the other quote":    {filter{all: true, by: client.Filter{client.ByType: {`A"B`}}}, base + ` AND DeviceType STARTS_WITH 'A'`},
-		"nor by ending the literal": {filter{all: true, by: client.Filter{client.ByFault: {"x\\"}}}, base + ` AND DeviceFault STARTS_WITH 'x'`},
+		"retired are hidden":       {filter{}, base + living},
+		"unless all are requested": {filter{all: true}, base},
+		"or their state is named":  {filter{by: client.Filter{client.ByState: {"retired"}}}, base + " AND DeviceState = 'retired'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, tt.filter.query().Query())
@@ -122,7 +116,7 @@ func TestFiltersSelect(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			for _, command := range []string{"list", "provide"} {
 				l, _ := mixedFleet()
-				args := append([]string{command}, quotedWords(line)...)
+				args := append([]string{command}, shellWords(t, line)...)
 				if command == "list" {
 					args = append(args, "-o", "json")
 				} else {
@@ -142,27 +136,6 @@ func TestFiltersSelect(t *testing.T) {
 			}
 		})
 	}
-}
-
-// quotedWords splits a command line as a shell does with single quotes.
-func quotedWords(line string) (all []string) {
-	for i, part := range strings.Split(line, "'") {
-		switch {
-		case i%2 == 0:
-			for _, word := range strings.Fields(part) {
-				if len(all) > 0 && strings.HasPrefix(word, ",") { // goes on behind a quote
-					all[len(all)-1] += word
-					continue
-				}
-				all = append(all, word)
-			}
-		case len(all) > 0 && strings.HasSuffix(all[len(all)-1], ","):
-			all[len(all)-1] += part
-		default:
-			all = append(all, part)
-		}
-	}
-	return all
 }
 
 // The server compares what it can.
@@ -210,7 +183,7 @@ func TestUnknownValuesAreUsageErrors(t *testing.T) {
 		"'h1_*' 'x?'":                   `no device matches "x?"`,
 		"'old*'":                        `no device matches "old*"`, // it is retired
 		"'h1_['":                        `"h1_[" is not a valid pattern`,
-		"--label a/b/c=d":               "--label: label",
+		"--label a/b/c=d":               `--label "a/b/c=d": label`,
 		"--label ''":                    "--label",
 		"--older-than 5":                `must be a duration such as 90m, 36h or 2d`,
 		"--older-than -1h":              `must be a duration`,
@@ -220,7 +193,7 @@ func TestUnknownValuesAreUsageErrors(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			for _, command := range []string{"list", "retire --reason old --yes", "label --yes"} {
 				l, _ := mixedFleet()
-				args := append(strings.Fields(command), quotedWords(line)...)
+				args := append(strings.Fields(command), shellWords(t, line)...)
 				if command == "label --yes" {
 					args = append(args, "rack=a")
 				}

@@ -120,7 +120,7 @@ func (a *app) opening(l deviceClient) func(ctx context.Context, name string) (st
 		}
 		text := a.deviceTable(v)
 		if note != "" {
-			text = a.fold(oneLine(note)+"\n") + text
+			text = a.pairs([][]string{{"note", note}}) + text
 		}
 		if events := contract.HistoryOf(v).Events(); len(events) > 0 {
 			text += "\n" + a.columns(eventRows(events))

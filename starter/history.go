@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -36,7 +34,7 @@ step, how far it was, the attempt and the message. It needs a running control wo
 		Args:    oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
-				v, err := a.queryDevice(cmd.Context(), l, name)
+				v, err := a.answered(cmd.Context(), l, name)
 				if err != nil {
 					return err
 				}
@@ -47,41 +45,10 @@ step, how far it was, the attempt and the message. It needs a running control wo
 	}
 }
 
-// queryDevice gives the device's status, with its history, from its workflow.
-func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.DeviceStatus, error) {
-	return ask(ctx, a, l, name, func(ctx context.Context) (v contract.DeviceStatus, err error) {
-		e, err := l.Describe(ctx, name)
-		if err != nil {
-			return v, err
-		}
-		if !e.Running {
-			return v, noLongerRunning(e)
-		}
-		v, err = l.Query(ctx, name)
-		if v.DeviceState == device.Absent && err == nil || client.NotFound(err) && e.Absent() {
-			err = notEnrolled(name)
-		}
-		return v, err
-	})
-}
-
-// noLongerRunning says how the workflow of a device ended.
-func noLongerRunning(e client.Execution) *failure {
-	f := noSuchDevice(e.Name)
-	if e.Forgotten {
-		f.message = "it was deleted with burnish forget on " + local(e.Ended)
-	} else {
-		f.message = "its workflow was " + cmp.Or(e.HowEnded, "terminated on "+local(e.Ended)) +
-			"; the worker of its host brings it back at its next reconciliation or start"
-	}
-	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.Name)
-	return f
-}
-
 // table is the history in the format table.
 func (p deviceHistory) table(a *app) string {
 	var b strings.Builder
-	b.WriteString(a.fold(fmt.Sprintf("%s, now %s\n", p.Name, p.State)))
+	fmt.Fprintf(&b, "%s, now %s\n", p.Name, p.State)
 	if len(p.Bindings) == 0 {
 		b.WriteString("\nno binding yet\n")
 	} else {
@@ -96,7 +63,7 @@ func (p deviceHistory) table(a *app) string {
 		b.WriteString("\nno clean yet\n")
 	}
 	for _, c := range p.Cleans {
-		b.WriteString("\n" + a.fold(cleanSummaryLine(c)) + "\n")
+		b.WriteString("\n" + cleanSummaryLine(c) + "\n")
 		if len(c.Steps) == 0 {
 			continue
 		}
@@ -111,7 +78,7 @@ func (p deviceHistory) table(a *app) string {
 		b.WriteString(a.columns(rows))
 	}
 	if p.State == device.Cleaning { // it is listed when it has ended
-		b.WriteString("\n" + a.fold("a clean is running: see burnish show "+p.Name) + "\n")
+		b.WriteString("\na clean is running: see burnish show " + p.Name + "\n")
 	}
 	if events := p.Events(); len(events) > 0 {
 		b.WriteString("\n" + a.columns(eventRows(events)))
@@ -172,40 +139,34 @@ func cleanSummaryLine(c contract.CleanSummary) string {
 // eventRows are the rows of a table of events, in the order of time.
 func eventRows(events []contract.Event) [][]string {
 	rows := [][]string{{"TIME", "EVENT", "BY", "FROM", "REASON", "FAULT"}}
-	for _, e := range events {
-		rows = append(rows, []string{local(e.At), eventText(e), byText(e.By), e.From, e.Reason, string(eventFault(e))})
+	for _, each := range events {
+		e := eventOf("", each)
+		rows = append(rows, []string{local(e.Time), e.Event, byText(e.By), e.From, e.Reason, string(e.Fault)})
 	}
 	return rows
 }
 
-// eventText says what happened, without who did it and why.
-func eventText(e contract.Event) string {
+// eventOf is an event of a device's history.
+func eventOf(name string, e contract.Event) deviceEvent {
+	shown := deviceEvent{Time: e.At.UTC(), Device: name, By: e.By, From: e.From, Reason: e.Reason}
 	switch e.Kind {
 	case contract.EventBindingBegan:
-		return "began: " + bindingName(*e.Binding)
+		shown.Kind, shown.Event = "binding", "began: "+bindingName(*e.Binding)
 	case contract.EventBindingOver:
-		return "ended: " + bindingName(*e.Binding)
+		shown.Kind, shown.Event = "binding", "ended: "+bindingName(*e.Binding)
 	case contract.EventCleanBegan:
-		return fmt.Sprintf("clean %d began", e.Clean.Number)
+		shown.Kind, shown.Event = "clean", fmt.Sprintf("clean %d began", e.Clean.Number)
 	case contract.EventCleanEnded:
-		text := fmt.Sprintf("clean %d: %s", e.Clean.Number, outcomeText(e.Clean.Outcome))
+		shown.Kind, shown.Fault = "clean", e.Clean.Fault
+		shown.Event = fmt.Sprintf("clean %d: %s", e.Clean.Number, outcomeText(e.Clean.Outcome))
 		if where := failurePlace(e.Clean.Failure); where != "" {
-			text += " at " + where
+			shown.Event += " at " + where
 		}
-		return text
+	default:
+		shown.Kind, shown.Fault = "act", e.Act.Fault
+		shown.Event = strings.TrimSpace(strings.ReplaceAll(e.Act.Verb, "_", "-") + " " + e.Act.Detail)
 	}
-	return strings.TrimSpace(strings.ReplaceAll(e.Act.Verb, "_", "-") + " " + e.Act.Detail)
-}
-
-// eventFault is the fault of an act that failed, or of a clean.
-func eventFault(e contract.Event) device.Code {
-	switch {
-	case e.Act != nil:
-		return e.Act.Fault
-	case e.Kind == contract.EventCleanEnded:
-		return e.Clean.Fault
-	}
-	return ""
+	return shown
 }
 
 func bindingName(b device.Binding) string { return "binding " + bindingText(b.Number, b.Instance) }

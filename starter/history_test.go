@@ -87,24 +87,17 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			describe: func(name string) (client.Execution, error) {
 				return client.Execution{Name: name, Forgotten: true, Ended: clock}, nil
 			}, exit: exitFailed,
-			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 13:00:00 CET; while Temporal keeps " +
+			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 12:00:00 UTC; while Temporal keeps " +
 				"it, see: temporal workflow show --workflow-id device/d1\n",
-		},
-		"terminated": {
-			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil },
-			exit:     exitFailed,
-			says: "burnish: history d1: its workflow was terminated on 2026-03-01 13:00:00 CET; the worker of its host " +
-				"brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show " +
-				"--workflow-id device/d1\n",
 		},
 		"terminated by somebody": {
 			describe: func(name string) (client.Execution, error) {
 				return client.Execution{Name: name, Ended: clock,
 					HowEnded: "terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake\x1b[31m)"}, nil
 			}, exit: exitFailed,
-			says: "burnish: history d1: its workflow was terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake?[31m); the " +
-				"worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal " +
-				"workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: no workflow runs for the device: it was terminated at 2026-03-01T12:00:00Z by ann@h1 " +
+				"(by mistake?[31m); the worker of its host brings it back at its next reconciliation or start; check that it " +
+				"runs\n",
 		},
 		"never enrolled": {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
@@ -122,8 +115,8 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout",
-				cmp.Or(tt.timeout, "30s"))
+			l := &fakeClient{onDescribe: tt.describe, onQuery: tt.query, shown: &absent}
+			got := burnish(t, l, "", "history", "d1", "--timeout", cmp.Or(tt.timeout, "30s"))
 			require.Equal(t, ran{tt.exit, "", tt.says}, got)
 		})
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -122,11 +121,7 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 			return done(one.Name, fmt.Sprintf("%s: would be imported: reserved=%d of %d, used=%d", one.Name, one.Reserved,
 				one.Total, one.Used))
 		}
-		result, err := a.enroll(ctx, l, in)
-		if err != nil {
-			return failed("import", one.Name, err)
-		}
-		return done(one.Name, resultLine(one.Name, "imported", result))
+		return a.enrolled(ctx, l, "import", "imported", in)
 	})
 }
 
@@ -143,15 +138,9 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 	var all []contract.Candidate
 	in := contract.CandidatesInput{Host: host, Limit: importPage}
 	for {
-		var found contract.Candidates
-		var err error
-		ended := a.afterStart(ctx, "a cloud named "+cloud, func() bool {
-			rctx, cancel := a.requestContext(ctx)
-			defer cancel()
-			found, err = l.Candidates(rctx, cloud, in)
-			return !client.NotFound(err)
+		found, err := served(ctx, a, "a cloud named "+cloud, func(ctx context.Context) (contract.Candidates, error) {
+			return l.Candidates(ctx, cloud, in)
 		})
-		err = cmp.Or(ended, err)
 		if client.NotFound(err) {
 			return nil, failf(device.CodeNotFound, "the name is that of OS_CLOUD there, or default",
 				"no control worker serves a cloud named %q", cloud)

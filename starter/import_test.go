@@ -61,25 +61,35 @@ func TestImportEnrollsEveryCandidateOnce(t *testing.T) {
 	}, one.Enrollment)
 }
 
-func TestImportDryRunChangesNothing(t *testing.T) {
-	l := &fakeClient{served: []string{"default"}, importable: pages(3, 10)}
-	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
-	require.Equal(t, exitOK, r.code, r.errors)
-	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
-}
-
-func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
+// A provider that cannot be read, and a device that is enrolled as ours, are refused; one whose
+// name does not have Nova's form is skipped; the others are imported. A dry run says the same, and
+// imports none.
+func TestImportNamesWhatCannotBeImported(t *testing.T) {
+	fault := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "it answers 500",
+		Remedy: "wait"}
+	enrolled := 0
 	l := &fakeClient{served: []string{"default"},
 		importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-			return contract.Candidates{
-				Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1,
-					Enrolled: device.OwnerSelf}}}, nil
+			return contract.Candidates{Devices: []contract.Candidate{
+				{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1, Reserved: 1},
+				{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Provider: "p", Fault: fault},
+				{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Total: 1, Enrolled: device.OwnerSelf},
+				{Name: "weird", Total: 1},
+			}}, nil
+		},
+		onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
+			enrolled++
+			return contract.Result{Device: in(asked.Enrollment.Name, device.Unknown)}, nil
 		}}
-	for _, more := range [][]string{nil, {"--dry-run"}} {
-		r := burnish(t, l, "", append([]string{"import", "--from", "placement"}, more...)...)
-		require.Equal(t, exitFailed, r.code)
-		require.Contains(t, r.out+r.errors, "it is enrolled with owner self, and Nova has a provider for it too")
-		require.Contains(t, r.out+r.errors, "burnish retire h1_0000:01:00.0 && burnish forget h1_0000:01:00.0")
+	for i, out := range []string{"would be imported: reserved=1 of 1, used=0", "imported, now unknown"} {
+		r := burnish(t, l, "", append([]string{"import", "--from", "placement"}, []string{"--dry-run"}[i:]...)...)
+		require.Equal(t, exitPartly, r.code)
+		require.Contains(t, r.out, "h1_0000:01:00.0: "+out+"\n")
+		require.Contains(t, r.out, "weird: skipped")
+		require.Contains(t, r.errors, "its provider p cannot be read: it answers 500")
+		require.Contains(t, r.errors, "it is enrolled with owner self, and Nova has a provider for it too")
+		require.Contains(t, r.errors, "burnish retire h1_0000:03:00.0 && burnish forget h1_0000:03:00.0")
+		require.Equal(t, i, enrolled)
 	}
 }
 
@@ -139,36 +149,6 @@ func TestImportCheck(t *testing.T) {
 	require.Contains(t, r.errors, "could not read: h1_0000:02:00.0 (provider p: Placement: it answers 500)")
 }
 
-// A provider that cannot be read is named, and the others are imported.
-func TestImportNamesWhatCannotBeRead(t *testing.T) {
-	fault := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "it answers 500",
-		Remedy: "wait"}
-	l := &fakeClient{served: []string{"default"},
-		importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-			return contract.Candidates{Devices: []contract.Candidate{
-				{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1},
-				{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Provider: "p", Fault: fault},
-			}}, nil
-		}}
-	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
-	require.Equal(t, exitPartly, r.code)
-	require.Contains(t, r.out, "h1_0000:01:00.0: would be imported")
-	require.Contains(t, r.errors, "its provider p cannot be read: it answers 500")
-}
-
-// A one-time-use provider whose name does not have Nova's form is reported and skipped.
-func TestImportSkipsProvidersWithAnotherNameForm(t *testing.T) {
-	l := &fakeClient{served: []string{"default"},
-		importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-			return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
-		}}
-	for _, dry := range []string{"", "--dry-run"} {
-		r := burnish(t, l, "", strings.Fields("import --from placement "+dry)...)
-		require.Equal(t, exitOK, r.code, r.errors)
-		require.Contains(t, r.out, "weird: skipped")
-	}
-}
-
 func TestImportFromAnUnservedCloud(t *testing.T) {
 	l := &fakeClient{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
@@ -176,19 +156,4 @@ func TestImportFromAnUnservedCloud(t *testing.T) {
 	r := burnish(t, l, "", "import", "--from", "placement", "--cloud", "mars")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errors, `no control worker serves a cloud named "mars"; `)
-}
-
-// A script may import right after it has started a control worker.
-func TestImportFromACloudOfAWorkerThatHasJustStarted(t *testing.T) {
-	asked := 0
-	l := &fakeClient{served: []string{"default"},
-		importable: func(cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
-			if asked++; asked < 3 {
-				return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
-			}
-			return pages(3, 10)(cloud, in)
-		}}
-	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
-	require.Equal(t, exitOK, r.code, r.errors)
-	require.Equal(t, 3, strings.Count(r.out, "would be imported: "), r.out)
 }

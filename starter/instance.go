@@ -37,7 +37,7 @@ func (a *app) instanceVerbCommand(v contract.Verb) *cobra.Command {
 	}
 	c.cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		instance, err := instanceArg(args[0])
+		instance, err := instanceID(args[0])
 		if err != nil {
 			return err
 		}
@@ -183,17 +183,6 @@ func (a *app) instanceSchemaCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.print(string(metadata.Schema())) },
 	}
-}
-
-// instanceArg checks the argument UUID, and gives it in lower case.
-func instanceArg(given string) (string, error) {
-	id, ok := standardUUID(given)
-	if !ok {
-		f := usagef("%q is not a valid UUID of an instance", given)
-		f.remedy = "give 36 characters, such as 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
-		return "", f
-	}
-	return id, nil
 }
 
 // instanceLine is the result of a request in one line. past is what was done; "" where the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,13 +111,7 @@ func (d *deviceFlags) addRequest(text string) error {
 // readPairs reads key=value,key=value,… A comma that no key follows belongs to the value. Those
 // of lists may be repeated.
 func readPairs(text string, texts map[string]*string, lists map[string]*[]string) error {
-	var known []string
-	for key := range texts {
-		known = append(known, key)
-	}
-	for key := range lists {
-		known = append(known, key)
-	}
+	known := slices.AppendSeq(slices.Collect(maps.Keys(texts)), maps.Keys(lists))
 	slices.Sort(known)
 	seen := map[string]bool{}
 	for _, pair := range strings.Split(settingForm.ReplaceAllString(text, "\x00$1"), "\x00") {
@@ -254,9 +249,9 @@ func (a *app) onHost(ctx context.Context, l deviceClient, name string) (address,
 	if _, address, ok := device.SplitName(name); ok {
 		return address, "", nil
 	}
-	e, err := ask(ctx, a, l, name, func(ctx context.Context) (client.Execution, error) { return l.Describe(ctx, name) })
-	if err == nil && !e.Running {
-		err = noLongerRunning(e)
-	}
+	e, err := ask(ctx, a, l, name, func(ctx context.Context) (client.Execution, error) {
+		e, err := l.Describe(ctx, name)
+		return e, cmp.Or(err, e.Gone())
+	})
 	return e.Status.StdBoardInfo.PCIAddress, e.Status.Path, err
 }

@@ -21,7 +21,7 @@ func (a *app) instanceShowCommand() *cobra.Command {
 		Example: "  burnish instance show 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 -o json",
 		Args:    oneName("UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			instance, err := instanceArg(args[0])
+			instance, err := instanceID(args[0])
 			if err != nil {
 				return err
 			}
@@ -76,11 +76,8 @@ func (a *app) instanceTable(s contract.InstanceStatus) string {
 		text += "\n" + strings.Join(left, "\n") + "\n"
 	}
 	if len(s.Acts) > 0 {
-		rows := [][]string{{"TIME", "ACT", "BY", "FROM", "REASON", "FAULT"}}
-		for _, act := range s.Acts {
-			rows = append(rows, []string{local(act.At), strings.ReplaceAll(strings.TrimSpace(act.Verb+" "+act.Detail), "_", "-"),
-				act.By, act.From, act.Reason, string(act.Fault)})
-		}
+		rows := eventRows(contract.History{Acts: s.Acts}.Events())
+		rows[0][1] = "ACT"
 		text += "\n" + a.columns(rows)
 	}
 	return text

@@ -77,11 +77,14 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 				if err != nil {
 					return err
 				}
-				limits := a.withPlaces(cmd.Context(), l, views)
+				limits := client.ShowPlaces(cmd.Context(), l, views)
 				if f.by[client.ByNeedsOperator] != nil && limits.Limits == nil {
-					limits = a.limits(cmd.Context(), l, "")
+					limits = client.Limits(cmd.Context(), l, "")
 				}
-				a.noteAlarms(limits.Alarms)
+				for _, alarm := range limits.Alarms { // no device stands for it
+					a.note("", fmt.Sprintf("the limits need the operator (%d wait): %s; %s", alarm.Waiting, alarm.Message,
+						alarm.Remedy))
+				}
 				s.sort(views)
 				return a.emitList(o, s, deviceList{Devices: views})
 			})
@@ -91,8 +94,8 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 	f.selectors(flags)
 	fieldFlags(flags, listedBy)
 	flags.BoolVar(&f.all, "all", false, "include retired devices")
-	flags.VarP(valueOf("table", func(text string) error { return o.set(text, &a.format) }), "output", "o",
-		"`FORMAT`: table, wide, name, json, yaml or jsonpath=TEMPLATE")
+	funcFlag(flags, "output", "o", "table", "`FORMAT`: table, wide, name, json, yaml or jsonpath=TEMPLATE",
+		func(text string) error { return o.set(text, &a.format) })
 	flags.StringSliceVar(&columns, "columns", nil, "`A,B`: show these columns, in this order")
 	flags.StringVar(&sortBy, "sort-by", "", "`COLUMN`: sort by this column, or by -COLUMN downwards (by name)")
 	flags.BoolVarP(&watch, "watch", "w", false, "print a device again whenever it changes, until Ctrl-C")
@@ -159,7 +162,7 @@ func (a *app) watchList(ctx context.Context, l deviceClient, f *filter, o listOu
 		if err != nil {
 			return len(known), false, err
 		}
-		a.withPlaces(ctx, l, views)
+		client.ShowPlaces(ctx, l, views)
 		s.sort(views)
 		if view != nil {
 			view.Show(live.Page{

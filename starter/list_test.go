@@ -214,7 +214,8 @@ func TestTablesNeverWrap(t *testing.T) {
 			got := inWindow(t, l, width, args...)
 			require.Equal(t, exitOK, got.code, got.errors)
 			for line := range strings.Lines(got.out) {
-				require.LessOrEqual(t, terminal.Width(strings.TrimSuffix(line, "\n")), width, "%s: %q", args, line)
+				isText := strings.HasPrefix(line, "clean ") || strings.Contains(line, ", now ") // which the terminal wraps
+				require.True(t, isText || terminal.Width(strings.TrimSuffix(line, "\n")) <= width, "%s: %q", args, line)
 			}
 			if width >= 40 {
 				narrow := strings.Join(strings.Fields(got.out), "")

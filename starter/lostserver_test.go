@@ -27,29 +27,12 @@ import (
 var changeMethods = []string{"UpdateWorkflowExecution", "ExecuteMultiOperation", "StartWorkflowExecution",
 	"SignalWorkflowExecution", "SignalWithStartWorkflowExecution"}
 
-// losing is a run of a command that loses its server.
+// losing is a run of a command that loses its server, with what arrived there.
 type losing struct {
 	args   []string
 	moment string
 	got    ran
-
-	mu    sync.Mutex // the end of a connection orders nothing between server and test
-	asked []string   // what arrived at the server
-}
-
-// name is that of the run's subtest.
-func (l *losing) name() string { return l.moment + "/" + strings.Join(l.args, " ") }
-
-// arrived are the questions that arrived at the server.
-func (l *losing) arrived() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.asked)
-}
-
-// changes says that a change arrived.
-func (l *losing) changes() bool {
-	return slices.ContainsFunc(l.arrived(), func(m string) bool { return slices.Contains(changeMethods, m) })
+	asked  []string
 }
 
 var errAway = errors.New("the server goes away")
@@ -97,114 +80,105 @@ func accepted(t *testing.T, in any, done *contract.Result) *workflowservice.Upda
 	return answer
 }
 
-// A server that goes away in the middle of a command is exit code 5, at each moment; that the
-// change may still be carried out is said exactly where one arrived.
-func TestEveryCommandLosesItsServer(t *testing.T) {
-	withoutProfile(t)
-	var variables sync.Mutex
+// loseAll has each command lose its server at each of the moments, all at once. prepare gives the
+// run of one; nil: it is not for this server. The exit code is 5, and that the change may still be
+// carried out is said exactly where one arrived.
+func loseAll(t *testing.T, moments []string, prepare func(l *losing) func() ran) {
 	var group sync.WaitGroup
 	var all []*losing
 	for _, args := range askingServer(t) {
-		for _, moment := range []string{"connected", "asked", "accepted"} {
+		for _, moment := range moments {
 			l := &losing{args: args, moment: moment}
-			all = append(all, l)
-			server := frontend.Start(t, nil, func(s *frontend.Server, _ string, in any) (any, error) {
-				if answer := accepted(t, in, nil); answer != nil && moment == "accepted" {
-					return answer, nil
-				}
-				s.Stop()
-				return nil, errAway
-			})
-			connect := dialTo(t, &variables, server.Address)
-			group.Go(func() {
-				l.got = askWith(t, func(a *app, ctx context.Context) (deviceClient, error) {
-					c, err := connect(a, ctx)
-					if moment == "connected" {
-						server.Stop()
-						noticed(ctx, c)
-					}
-					return c, err
-				}, append(slices.Clone(args), "--timeout", "2s"))
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				l.asked = server.Asked()
-			})
+			if run := prepare(l); run != nil {
+				all = append(all, l)
+				group.Go(func() { l.got = run() })
+			}
 		}
 	}
 	group.Wait()
-	arrived := map[string]int{}
+	changed := 0
 	for _, l := range all {
-		t.Run(l.name(), func(t *testing.T) {
-			t.Log(l.arrived(), l.got.errors)
-			require.Equal(t, exitUnreachable, l.got.code, "%s: %+v", l.arrived(), l.got)
-			isAccepted := l.moment == "accepted" && slices.Contains(l.arrived(), "PollWorkflowExecutionUpdate")
-			require.Equal(t, l.changes() && !isAccepted, strings.Contains(l.got.errors, mayStill), "%s: %+v", l.arrived(), l.got)
+		t.Run(l.moment+"/"+strings.Join(l.args, " "), func(t *testing.T) {
+			t.Log(l.asked, l.got.errors)
+			require.Equal(t, exitUnreachable, l.got.code, "%s: %+v", l.asked, l.got)
+			changes := slices.ContainsFunc(l.asked, func(m string) bool { return slices.Contains(changeMethods, m) })
+			isAccepted := l.moment == "accepted" && slices.Contains(l.asked, "PollWorkflowExecutionUpdate")
+			require.Equal(t, changes && !isAccepted, strings.Contains(l.got.errors, mayStill), "%s: %+v", l.asked, l.got)
 			require.Equal(t, isAccepted, strings.Contains(l.got.errors, "accepted, and is still carried out"), "%s: %+v",
-				l.arrived(), l.got)
-			if l.moment == "connected" {
-				require.Empty(t, l.arrived())
-			} else {
-				require.NotEmpty(t, l.arrived(), "%s: %+v", l.arrived(), l.got)
+				l.asked, l.got)
+			require.Equal(t, l.moment != "connected", len(l.asked) > 0, "%s: %+v", l.asked, l.got)
+			if changes && l.moment == "asked" {
+				changed++
 			}
 		})
-		if l.changes() {
-			arrived[l.moment]++
-		}
 	}
-	require.Greater(t, arrived["asked"], 10, "changes arrive")
+	require.Greater(t, changed, 10, "changes arrive")
+}
+
+func TestEveryCommandLosesItsServer(t *testing.T) {
+	withoutProfile(t)
+	var variables sync.Mutex
+	loseAll(t, []string{"connected", "asked", "accepted"}, func(l *losing) func() ran {
+		server := frontend.Start(t, nil, func(s *frontend.Server, _ string, in any) (any, error) {
+			if answer := accepted(t, in, nil); answer != nil && l.moment == "accepted" {
+				return answer, nil
+			}
+			s.Stop()
+			return nil, errAway
+		})
+		connect := dialTo(t, &variables, server.Address)
+		return func() ran {
+			defer func() { l.asked = server.Asked() }()
+			return askWith(t, func(a *app, ctx context.Context) (deviceClient, error) {
+				c, err := connect(a, ctx)
+				if l.moment == "connected" {
+					server.Stop()
+					noticed(ctx, c)
+				}
+				return c, err
+			}, append(slices.Clone(l.args), "--timeout", "2s"))
+		}
+	})
 }
 
 // Over the API it is the same.
 func TestEveryCommandLosesTheAPI(t *testing.T) {
-	var group sync.WaitGroup
-	var all []*losing
-	for _, args := range askingServer(t) {
-		if args[0] == "upgrade" { // which the API does not serve
-			continue
+	loseAll(t, []string{"connected", "asked"}, func(l *losing) func() ran {
+		if l.args[0] == "upgrade" { // which the API does not serve
+			return nil
 		}
-		for _, moment := range []string{"connected", "asked"} {
-			l := &losing{args: args, moment: moment}
-			all = append(all, l)
-			var server *httptest.Server
-			server = httptest.NewServer(versioned(func(_ http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				what := "read"
-				if r.Header.Get("Idempotency-Key") != "" {
-					what = changeMethods[0]
+		var server *httptest.Server
+		var mu sync.Mutex // the end of a connection orders nothing between server and test
+		var asked []string
+		server = httptest.NewServer(versioned(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			what := "read"
+			if r.Header.Get("Idempotency-Key") != "" {
+				what = changeMethods[0]
+			}
+			mu.Lock()
+			asked = append(asked, what)
+			mu.Unlock()
+			_ = server.Listener.Close()
+			panic(http.ErrAbortHandler) // the connection is lost
+		}))
+		t.Cleanup(server.Close)
+		return func() ran {
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				l.asked = asked
+			}()
+			return askWith(t, func(a *app, ctx context.Context) (deviceClient, error) {
+				c, err := a.connect(ctx)
+				if l.moment == "connected" {
+					server.Close()
+					noticed(ctx, c)
 				}
-				l.mu.Lock()
-				l.asked = append(l.asked, what)
-				l.mu.Unlock()
-				_ = server.Listener.Close()
-				panic(http.ErrAbortHandler) // the connection is lost
-			}))
-			t.Cleanup(server.Close)
-			group.Go(func() {
-				l.got = askWith(t, func(a *app, ctx context.Context) (deviceClient, error) {
-					c, err := a.connect(ctx)
-					if moment == "connected" {
-						server.Close()
-						noticed(ctx, c)
-					}
-					return c, err
-				}, append(slices.Clone(args), "--timeout", "5s", "--api", server.URL))
-			})
+				return c, err
+			}, append(slices.Clone(l.args), "--timeout", "5s", "--api", server.URL))
 		}
-	}
-	group.Wait()
-	arrived := 0
-	for _, l := range all {
-		t.Run(l.name(), func(t *testing.T) {
-			t.Log(l.arrived(), l.got.errors)
-			require.Equal(t, exitUnreachable, l.got.code, "%s: %+v", l.arrived(), l.got)
-			require.Equal(t, l.changes(), strings.Contains(l.got.errors, mayStill), "%s: %+v", l.arrived(), l.got)
-			require.Equal(t, l.moment == "asked", len(l.arrived()) > 0, "%s: %+v", l.arrived(), l.got)
-		})
-		if l.changes() {
-			arrived++
-		}
-	}
-	require.Greater(t, arrived, 10, "changes arrive")
+	})
 }
 
 // A wait whose server goes away says so, also where the end of --timeout is how it is noticed.

@@ -53,18 +53,6 @@ func withoutProfile(t *testing.T) {
 	t.Setenv("TEMPORAL_CONFIG_FILE", file)
 }
 
-// askServer runs the first example of each command that asks a server, with a connection of its
-// own, and gives what it said.
-func askServer(t *testing.T, more []string, check func(t *testing.T, cmd string, got ran)) {
-	t.Helper()
-	withoutProfile(t)
-	for _, args := range askingServer(t) {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			check(t, strings.Join(args, " "), askWith(t, (*app).connect, append(slices.Clone(args), more...)))
-		})
-	}
-}
-
 // askWith runs a command with a connection that connect makes.
 func askWith(t *testing.T, connect func(*app, context.Context) (deviceClient, error), args []string) ran {
 	t.Helper()
@@ -75,25 +63,22 @@ func askWith(t *testing.T, connect func(*app, context.Context) (deviceClient, er
 	}, args...)
 }
 
-// Without a server each command ends with exit code 5 and one line, which names the address and
+// Without a server, or without an API, each command ends with exit code 5 and one line, which names the address and
 // does not say that something was sent.
 func TestEveryCommandWithoutAServer(t *testing.T) {
 	t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
-	askServer(t, nil, func(t *testing.T, args string, got ran) {
-		require.Equal(t, exitUnreachable, got.code, "%s: %+v", args, got)
-		require.Contains(t, got.errors, "Temporal at 127.0.0.1:1 does not answer: ")
-		require.Contains(t, got.errors, "start it, or set TEMPORAL_ADDRESS")
-		require.NotContains(t, got.errors, "may still be carried out")
-		require.Equal(t, 1, strings.Count(got.errors, "\n"), got.errors)
-	})
-}
-
-// Over the API it is the same.
-func TestEveryCommandWithoutAnAPI(t *testing.T) {
-	askServer(t, []string{"--api", "http://127.0.0.1:1"}, func(t *testing.T, args string, got ran) {
-		require.Equal(t, exitUnreachable, got.code, "%s: %+v", args, got)
-		require.Contains(t, got.errors, "the API at http://127.0.0.1:1 does not answer: ")
-		require.NotContains(t, got.errors, "may still be carried out")
-		require.Equal(t, 1, strings.Count(got.errors, "\n"), got.errors)
-	})
+	withoutProfile(t)
+	for server, more := range map[string][]string{"Temporal at 127.0.0.1:1": nil,
+		"the API at http://127.0.0.1:1": {"--api", "http://127.0.0.1:1"}} {
+		for _, args := range askingServer(t) {
+			t.Run(server+"/"+strings.Join(args, " "), func(t *testing.T) {
+				got := askWith(t, (*app).connect, append(slices.Clone(args), more...))
+				require.Equal(t, exitUnreachable, got.code, "%s: %+v", args, got)
+				require.Contains(t, got.errors, server+" does not answer: ")
+				require.Contains(t, got.errors, "start it, or set ")
+				require.NotContains(t, got.errors, "may still be carried out")
+				require.Equal(t, 1, strings.Count(got.errors, "\n"), got.errors)
+			})
+		}
+	}
 }

@@ -138,9 +138,6 @@ func (a *app) pairs(rows [][]string) string {
 	return terminal.Pairs(rows, a.width(), a.palette())
 }
 
-// fold wraps lines that are longer than the terminal is wide.
-func (a *app) fold(text string) string { return terminal.Fold(text, a.width()) }
-
 // toYAML writes JSON, which is YAML too, as block YAML, keys in the same order.
 func toYAML(data []byte) ([]byte, error) {
 	var document yaml.Node

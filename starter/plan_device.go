@@ -95,5 +95,12 @@ func (f cleanForecast) table(a *app) string {
 	case f.Unknown > 0:
 		total += fmt.Sprintf(", and that of %d of %d steps, which is not known", f.Unknown, len(f.Steps))
 	}
-	return planHead(f.CleanPlan) + a.columns(rows) + total + "\n"
+	head := ""
+	if f.Operation != "" {
+		head = fmt.Sprintf("method %s\n", f.Operation)
+	}
+	if f.Runbook != "" {
+		head += oneLine(fmt.Sprintf("runbook %s (%s)", f.Runbook, f.RunbookDigest)) + "\n"
+	}
+	return head + a.columns(rows) + total + "\n"
 }

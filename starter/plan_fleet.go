@@ -11,6 +11,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/planning"
 )
@@ -62,7 +63,7 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 		}
 		plan := fleetPlan{Devices: make([]devicePlan, len(views))}
 		parallel(len(views), parallelism, func(i int) {
-			qctx, cancel := context.WithTimeout(ctx, min(queryTimeout, a.timeout.limit))
+			qctx, cancel := context.WithTimeout(ctx, min(client.QueryTimeout, a.timeout.limit))
 			defer cancel()
 			facts, err := l.Discovery(qctx, views[i].Name)
 			plan.Devices[i] = planOf(planner, policy.NVMe, views[i], facts, err)

@@ -83,21 +83,6 @@ func TestAPoolIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "oneview is missing")
 }
 
-func TestAPoolInAFleetFile(t *testing.T) {
-	entries, err := parseFleet([]byte(`devices:
-  - name: node1
-    host: h1
-    driver: redfish
-    set: {url: "https://bmc", oneview: rack1, server_hardware_uri: ` + hardwareOf1 + `, server_profile_template_uri: ` + templateOf1 + `, dynamic_allocation: true}
-  - {name: node2, host: h1, driver: redfish, set: {oneview: rack1}}
-`))
-	require.NoError(t, err)
-	require.NoError(t, entries[0].err)
-	require.Equal(t, &contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: true},
-		entries[0].input.Enrollment.Pool)
-	require.ErrorContains(t, entries[1].err, "line 6: server_hardware_uri is missing")
-}
-
 func TestShowNamesThePool(t *testing.T) {
 	v := in("node1", device.Error)
 	v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1,

@@ -74,9 +74,10 @@ func TestValidateACleanByCommand(t *testing.T) {
 	require.Equal(t, "gold", asked.Runbook)
 	require.Equal(t, `method secure_erase
 runbook gold (0123456789abcdef)
-STEP          PRIORITY  INTERFACE   PHASE  BUDGET  ARGUMENTS
-erase_drives  75        management  erase  1h0m0s  -
-hold          0         workflow    -      -       {"reason":"look"}
+STEP          PRIORITY  INTERFACE   ESTIMATE  BY  BUDGET  ARGUMENTS
+erase_drives  75        management  -         -   1h0m0s  -
+hold          0         workflow    -         -   -       {"reason":"look"}
+the run time is not known: the device was not cleaned this way yet
 
 INTERFACE   RESULT  REASON
 bios        -       no step of this clean

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,12 +88,7 @@ func invalidSpec(flag string, err error) *failure {
 
 func (m specMatch) table(a *app) string {
 	rows := [][]string{{"MATCH", yes(m.Match)}}
-	keys := make([]string, 0, len(m.Tags))
-	for key := range m.Tags {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(m.Tags)) {
 		value := string(m.Tags[key])
 		var text string
 		if strings.HasPrefix(value, `"`) && json.Unmarshal(m.Tags[key], &text) == nil {

@@ -27,25 +27,16 @@ import (
 // client itself.
 var throughAPI bool
 
-// served is a fakeClient as the API takes it.
-type served struct{ *fakeClient }
+// behindAPI is a fakeClient as the API takes it.
+type behindAPI struct{ *fakeClient }
 
-func (s served) SearchAttributes(ctx context.Context, _ string) (map[string]string, error) {
-	return s.fakeClient.SearchAttributes(ctx)
-}
-
-func (s served) ClusterID(ctx context.Context) (string, error) {
-	found, err := s.Server(ctx)
-	return found.Cluster, err
-}
-
-func (s served) Fleet(ctx context.Context) ([]client.Execution, error) {
+func (s behindAPI) Fleet(ctx context.Context) ([]client.Execution, error) {
 	found, err := s.List(ctx, client.Filter{})
 	slices.SortFunc(found, func(a, b client.Execution) int { return cmp.Compare(a.Status.UUID, b.Status.UUID) })
 	return found, err
 }
 
-func (s served) ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error) {
+func (s behindAPI) ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error) {
 	found, err := s.List(ctx, client.Filter{client.ByUUID: {uuid}})
 	if err != nil || len(found) == 0 {
 		return client.Execution{}, false, err
@@ -70,10 +61,8 @@ func (operators) Enter(access.Principal, bool) (func(), error) { return func() {
 // listing for a while, and the fleet of a test changes at once.
 func apiBefore(t *testing.T, l *fakeClient) string {
 	t.Helper()
-	temporal, err := l.Server(t.Context())
-	require.NoError(t, err)
 	options := api.Options{
-		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
+		Devices: behindAPI{l}, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
 		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
 	}
 	server := httptest.NewServer(apitest.Handler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,14 +107,14 @@ func TestOverTheAPI(t *testing.T) {
 	throughAPI = true
 	defer func() { throughAPI = false }()
 	for _, test := range []func(*testing.T){
-		TestUpdatesAreSentAsContracted, TestNamesAreCanonical, TestEnroll, TestFailures, TestWait, TestShowByUUID,
+		TestNamesAreCanonical, TestEnroll, TestFailures, TestWait, TestShowByUUID,
 		TestShowOfNoDevice, TestSteps, TestOneFailureDoesNotStopTheRest, TestManyWaitTimesOut,
 		TestEveryCommandThatDestroysAsks, TestAQuestionShowsTheDevices, TestADryRunSendsNoChange, TestADryRunOfMany,
 		TestFiltersSelect, TestLabelCommand, TestLabelsOfAnEnrollment, TestNamedDevicesAreAskedAboutAboveTen,
 		TestDoctorOfTheServer, TestEnrollFromAnAppliance, TestEnrollFromAnApplianceDryRun, TestEnrollFromAnAppliancePartly,
-		TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted, TestImportFromACloudOfAWorkerThatHasJustStarted, TestQuery,
+		TestAWorkerThatHasJustStarted, TestQuery,
 		TestAnEmptyListingIsAList, TestHistoryThatIsEmpty, TestHistoryOfADeviceThatIsGone,
-		TestImportEnrollsEveryCandidateOnce, TestImportCheck, TestImportNamesWhatCannotBeRead,
+		TestImportEnrollsEveryCandidateOnce, TestImportCheck, TestImportNamesWhatCannotBeImported,
 		TestImportFromAnUnservedCloud, TestPlacesInLine, TestResume, TestPowerCommand, TestMigrateDryRun,
 		TestMigrateResumes, TestMigrateGoesOn, TestMigrateNeedsAControlWorker, TestOneViewStatus, TestOneViewStatusOfNone,
 		TestDoctorShowsThePolls, TestFleetByAnotherPolicy, TestFleetForPeople, TestEnrollWithAPool, TestShowNamesThePool,

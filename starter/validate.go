@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,7 +41,7 @@ not checked. Exit code 1 if an interface fails.`,
 
 // validation is the plan of a clean, and the check of each interface.
 type validation struct {
-	contract.CleanPlan
+	cleanForecast
 	Interfaces []interfaceCheck `json:"interfaces"`
 }
 
@@ -74,7 +72,7 @@ func (a *app) validate(ctx context.Context, l deviceClient, name string, in cont
 	if err != nil {
 		return err
 	}
-	result := validation{CleanPlan: plan, Interfaces: interfacesOf(plan, found)}
+	result := validation{forecast(plan, v.Cleans, found), interfacesOf(plan, found)}
 	result.add("management", a.checkHost(ctx, l, v, found))
 	if v.Pool != nil {
 		result.add("pool", a.checkPoolOf(ctx, l, v))
@@ -88,7 +86,7 @@ func (a *app) validate(ctx context.Context, l deviceClient, name string, in cont
 // planned gives a device, the plan of a clean, and what the device's host found.
 func (a *app) planned(ctx context.Context, l deviceClient, name string, in contract.CleanInput) (
 	v contract.DeviceStatus, plan contract.CleanPlan, found contract.DiscoveryResult, err error) {
-	if v, err = a.queryDevice(ctx, l, name); err != nil {
+	if v, err = a.answered(ctx, l, name); err != nil {
 		return v, plan, found, err
 	}
 	plan, err = ask(ctx, a, l, name, func(ctx context.Context) (contract.CleanPlan, error) {
@@ -154,22 +152,22 @@ func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceSt
 		return failedCheck(failf(device.CodeHostUnreachable, "see its worker's log", "host %s has not seen the device yet",
 			v.Hostname))
 	}
-	last, err := a.hostPoll(ctx, l, v.Name, v.Hostname)
-	switch {
-	case err != nil:
+	if err := a.hostPolls(ctx, l, v.Name, v.Hostname); err != nil {
 		return failedCheck(asFailure(err))
-	case a.now().Sub(last) > pollerMaxAge:
-		return failedCheck(failf(device.CodeHostUnreachable, "start burnish-worker there", "no worker of host %s polls",
-			v.Hostname))
 	}
 	return interfaceCheck{Result: checkOK, Reason: "host " + v.Hostname + " polls, driver " + v.Driver}
 }
 
-// hostPoll says when the worker of a device's host polled last.
-func (a *app) hostPoll(ctx context.Context, l deviceClient, name, host string) (time.Time, error) {
-	return ask(ctx, a, l, name, func(ctx context.Context) (time.Time, error) {
+// hostPolls checks that the worker of a device's host polls.
+func (a *app) hostPolls(ctx context.Context, l deviceClient, name, host string) error {
+	last, err := ask(ctx, a, l, name, func(ctx context.Context) (time.Time, error) {
 		return l.LastPoll(ctx, contract.HostQueue(host))
 	})
+	if err == nil && a.now().Sub(last) > pollerMaxAge {
+		err = failf(device.CodeHostUnreachable, "start burnish-worker there, or correct the host",
+			"no worker of host %s polls", host)
+	}
+	return err
 }
 
 // checkPoolOf checks who has the device's server (S4.5–S4.7). A device without
@@ -238,30 +236,5 @@ func (v validation) table(a *app) string {
 	if v.Fault != nil {
 		return a.columns(rows)
 	}
-	return a.planTable(v.CleanPlan) + "\n" + a.columns(rows)
-}
-
-// planTable is a plan for people.
-func (a *app) planTable(plan contract.CleanPlan) string {
-	rows := [][]string{{"STEP", "PRIORITY", "INTERFACE", "PHASE", "BUDGET", "ARGUMENTS"}}
-	for _, s := range plan.Steps {
-		var budget string
-		if s.Timeout > 0 {
-			budget = roundDuration(s.Timeout).String()
-		}
-		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, s.Phase, budget,
-			argsText(s.Args)})
-	}
-	return planHead(plan) + a.columns(rows)
-}
-
-// planHead says what decided a plan.
-func planHead(plan contract.CleanPlan) (text string) {
-	if plan.Operation != "" {
-		text += fmt.Sprintf("method %s\n", plan.Operation)
-	}
-	if plan.Runbook != "" {
-		text += oneLine(fmt.Sprintf("runbook %s (%s)", plan.Runbook, plan.RunbookDigest)) + "\n"
-	}
-	return text
+	return v.cleanForecast.table(a) + "\n" + a.columns(rows)
 }

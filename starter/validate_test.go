@@ -122,9 +122,9 @@ func TestValidateChecksEachInterface(t *testing.T) {
 	l.lastPoll = clock.Add(-time.Hour)
 	r = burnish(t, l, "", "validate", "node1")
 	require.Equal(t, exitFailed, r.code)
-	require.Regexp(t, `(?m)^management +failed +no worker of host h1 polls; start burnish-worker there$`, r.out)
-	require.Equal(t, "burnish: validate node1: management: no worker of host h1 polls; start burnish-worker there\n",
-		r.errors)
+	require.Regexp(t, `(?m)^management +failed +no worker of host h1 polls; start burnish-worker there, or correct the host$`, r.out)
+	require.Equal(t, "burnish: validate node1: management: no worker of host h1 polls; start burnish-worker there, or "+
+		"correct the host\n", r.errors)
 	l.lastPoll = clock
 
 	l.onPool = func(contract.PoolRequest) (contract.PoolSnapshot, error) {

@@ -178,8 +178,8 @@ func (a *app) extend(c *verbCommand) {
 	flags := c.cmd.Flags()
 	switch in := c.in.(type) {
 	case *contract.BindInput:
-		c.check = func(o *action) (err error) {
-			if in.Instance, err = instance(in.Instance); err != nil {
+		c.check = func(o *action) error {
+			if err := tenant(&in.Instance); err != nil {
 				return err
 			}
 			o.said = func(name string, r contract.Result) string {
@@ -192,10 +192,7 @@ func (a *app) extend(c *verbCommand) {
 			return noneEmpty(flags, "tag")
 		}
 	case *contract.UnbindInput:
-		c.check = func(*action) (err error) {
-			in.Instance, err = instance(in.Instance)
-			return err
-		}
+		c.check = func(*action) error { return tenant(&in.Instance) }
 	case *contract.CleanInput:
 		var asked cleanRequest
 		asked.flags(flags)
@@ -312,16 +309,22 @@ func (a *app) overrides(c *verbCommand, in *contract.OverrideInput) {
 	}
 }
 
-// instance checks the instance's UUID: the form that Nova writes, in lower case.
-func instance(given string) (string, error) {
-	if given == "" {
-		return "", usagef("--instance is missing")
-	}
+// instanceID checks an instance's UUID: the form that Nova writes, in lower case.
+func instanceID(given string) (string, error) {
 	id, ok := standardUUID(given)
 	if !ok {
-		f := usagef("--instance %q is not a valid UUID", given)
+		f := usagef("%q is not a valid UUID of an instance", given)
 		f.remedy = "give 36 characters, such as 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 		return "", f
 	}
 	return id, nil
+}
+
+// tenant reads the flag --instance.
+func tenant(given *string) (err error) {
+	if *given == "" {
+		return usagef("--instance is missing")
+	}
+	*given, err = instanceID(*given)
+	return err
 }

@@ -39,7 +39,7 @@ func TestAVerbThatIsAdded(t *testing.T) {
 			who := operator()
 			if door == "the API" {
 				server := httptest.NewServer(
-					api.New(api.Options{Devices: served{l}, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
+					api.New(api.Options{Devices: behindAPI{l}, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
 						Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, Verbs: verbs}))
 				defer server.Close()
 				c, err := remote.New(t.Context(), server.URL, func(string) string { return "" })

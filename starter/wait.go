@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -36,34 +37,44 @@ const (
 )
 
 // afterStart asks until there is what a control worker serves, for as long as one that has
-// just started may need. Its error is that of the command's end only.
-func (a *app) afterStart(ctx context.Context, what string, there func() bool) error {
+// just started may need.
+func afterStart[T any](ctx context.Context, a *app, what string,
+	ask func() (answer T, there bool, err error)) (T, error) {
 	limit := min(startupLimit, a.timeout.limit)
-	for waited := time.Duration(0); !there() && waited < limit; waited += startupPause {
+	for waited := time.Duration(0); ; waited += startupPause {
+		answer, there, err := ask()
+		if there || waited >= limit {
+			return answer, err
+		}
 		if waited == startupSilent {
 			a.note("", fmt.Sprintf("no control worker serves %s yet: waiting %s for one that has just started", what, limit))
 		}
 		if err := a.pause(ctx, startupPause); err != nil {
-			return err
+			return answer, err
 		}
 	}
-	return nil
+}
+
+// served makes one request to what a control worker serves.
+func served[T any](ctx context.Context, a *app, what string, request func(context.Context) (T, error)) (T, error) {
+	return afterStart(ctx, a, what, func() (T, bool, error) {
+		rctx, cancel := a.requestContext(ctx)
+		defer cancel()
+		answer, err := request(rctx)
+		return answer, !client.NotFound(err), err
+	})
 }
 
 // onlyServed is the cloud or appliance that control workers serve, where there is only one.
 func (a *app) onlyServed(ctx context.Context, l deviceClient, what, flag string,
 	names func(context.Context) ([]string, error), none *failure) (string, error) {
-	var all []string
-	var err error
-	ended := a.afterStart(ctx, what, func() bool {
-		all, err = ask(ctx, a, l, "", names)
-		return len(all) > 0 || err != nil
+	all, err := afterStart(ctx, a, what, func() ([]string, bool, error) {
+		all, err := ask(ctx, a, l, "", names)
+		return all, len(all) > 0 || err != nil, err
 	})
 	switch {
-	case ended != nil:
-		return "", a.explain(ctx, l, "", ended)
 	case err != nil:
-		return "", err
+		return "", a.explain(ctx, l, "", err)
 	case len(all) == 0:
 		return "", none
 	case len(all) > 1:

@@ -212,12 +212,8 @@ func (w *watcher) pollOne(ctx context.Context) (gone []deviceSnapshot, over bool
 	if err != nil {
 		return nil, false, err
 	}
-	switch s := described[w.name]; {
-	case s.notFound:
-		return nil, true, noSuchDevice(w.name)
-	case s.DeviceState == device.Absent:
-		return nil, true, notEnrolled(w.name)
-	case s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning:
+	s := described[w.name]
+	if !s.notFound && (s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning) {
 		w.devices[w.name] = s
 		return nil, false, nil
 	}

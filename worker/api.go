@@ -84,7 +84,7 @@ func openKeystone(logger *slog.Logger) (*access.Keystone, error) {
 
 // serveAPI serves the HTTP API, if the settings say where. The stop lets requests in flight end,
 // for a while.
-func serveAPI(ctx context.Context, settings config.Worker, server client.Server, devices *client.Client,
+func serveAPI(ctx context.Context, settings config.Worker, devices client.Connected,
 	figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
 	if settings.APIAddress == "" {
 		return nil, nil
@@ -107,7 +107,6 @@ func serveAPI(ctx context.Context, settings config.Worker, server client.Server,
 	}
 	web := access.NewServer(parts.gate.Wrap(api.New(api.Options{
 		Devices:       devices,
-		Server:        server,
 		Authenticator: parts.gate,
 		Policy:        parts.policy,
 		Guards:        parts.gate,

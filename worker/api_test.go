@@ -121,7 +121,7 @@ func TestTheAPIServesAsItsSettingsSay(t *testing.T) {
 		APIPolicy: writePrivate(t, "policy.yaml", "cyborg:device:provide: role:operator\n"),
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	stop, err := serveAPI(t.Context(), s, client.Server{}, client.New(&mocks.Client{}), newFigures(t), quiet,
+	stop, err := serveAPI(t.Context(), s, client.Connected{Client: client.New(&mocks.Client{})}, newFigures(t), quiet,
 		func(err error) { t.Error(err) })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, stop()) })

@@ -193,8 +193,9 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			}})
 		}
 		stops = append(stops, runTasks(ctx, logger, tasks...))
-		here := client.Server{Address: temporal.Address, Namespace: temporal.Namespace}
-		if err := use(serveAPI(ctx, settings, here, devices, figures, logger, fatal)); err != nil {
+		connected := client.Connected{Client: devices,
+			At: client.Server{Address: temporal.Address, Namespace: temporal.Namespace}}
+		if err := use(serveAPI(ctx, settings, connected, figures, logger, fatal)); err != nil {
 			return err
 		}
 		if err := use(serveMetadata(ctx, settings, devices, logger, fatal)); err != nil {

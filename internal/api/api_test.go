@@ -101,9 +101,15 @@ func testStatus() contract.DeviceStatus {
 
 func testServer(t *testing.T, devices Devices) http.Handler {
 	t.Helper()
-	return New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{},
-		Log:   slog.New(slog.DiscardHandler),
-		Ready: func(context.Context) error { return nil }})
+	return serverWith(devices, func(*Options) {})
+}
+
+// serverWith is testServer with other options.
+func serverWith(devices Devices, change func(o *Options)) http.Handler {
+	o := Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{},
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }}
+	change(&o)
+	return New(o)
 }
 
 // send gives the answer to one request. Headers are "Name: value".

@@ -17,8 +17,6 @@ type Devices interface {
 	client.Writer
 	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)
 	Fleet(ctx context.Context) ([]client.Execution, error)
-	ClusterID(ctx context.Context) (string, error)
-	SearchAttributes(ctx context.Context, namespace string) (map[string]string, error)
 }
 
 // resolve finds the name of the device that the path names by its UUID or NAME.
@@ -60,10 +58,6 @@ func noSuchDevice(message string) error {
 		Remedy: "list the devices that there are"}
 }
 
-// queryTimeout bounds the query of a workflow. Without a control worker it has no answer, and
-// what Temporal itself knows is shown instead.
-const queryTimeout = 3 * time.Second
-
 // status gives the device, with the progress of its running step. If no worker answers, the
 // status is the server's own, and a header says so.
 func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
@@ -75,42 +69,11 @@ func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
 		c.header.Set("Warning", `199 burnish "no control worker answered: this is what the Temporal server knows"`)
 		c.Log.Warn("no control worker answered a query", "device", c.name, "error", unanswered)
 	}
-	shown := []contract.DeviceStatus{v}
-	c.withPlaces(ctx, shown)
-	return shown[0], nil
+	return v, nil
 }
 
 // read asks the device's workflow and the server. unanswered is why the workflow gave no
 // answer; v is then what the server knows.
 func (c *call) read(ctx context.Context) (v contract.DeviceStatus, unanswered, err error) {
-	var e client.Execution
-	described := make(chan error, 1)
-	go func() {
-		var err error
-		e, err = c.Devices.Describe(ctx, c.name)
-		described <- err
-	}()
-	queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	v, unanswered = c.Devices.Query(queryCtx, c.name)
-	if err := <-described; err != nil {
-		return v, nil, err
-	}
-	switch {
-	case !e.Running && e.HowEnded != "" && c.may(ruleDetail):
-		return v, nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
-			Message: "no workflow runs for the device: it was " + e.HowEnded,
-			Remedy:  "the worker of its host brings it back at its next reconciliation or start; check that it runs"}
-	case !e.Running:
-		return v, nil, noSuchDevice("no such device")
-	case client.NotFound(unanswered), ctx.Err() != nil:
-		return v, nil, unanswered
-	case unanswered != nil:
-		v = e.Status
-	}
-	if v.DeviceState == device.Absent {
-		return v, nil, noSuchDevice("the enrollment of the device was never finished")
-	}
-	v.Progress = e.Progress(v, time.Now())
-	return v, unanswered, nil
+	return client.Status(ctx, c.Devices, c.name, client.QueryTimeout, time.Now())
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -81,8 +80,7 @@ func (p only) Allows(rule string, _ access.Principal) bool { return slices.Conta
 func TestADryRunShowsWhatItsCallerSees(t *testing.T) {
 	devices := &asked{}
 	ask := func(query string, rules ...string) *httptest.ResponseRecorder {
-		h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: only(rules), Guards: open{},
-			Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
+		h := serverWith(devices, func(o *Options) { o.Policy = only(rules) })
 		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/retire?"+query,
 			strings.NewReader(`{"reason":"old"}`))
 		q.Header.Set("Content-Type", "application/json")

@@ -74,6 +74,9 @@ func (c *call) problemOf(err error) client.Problem {
 		if c.instance != "" {
 			given = ""
 		}
+		if p.Code == device.CodeNotFound {
+			p.Message, p.Remedy = c.missing()
+		}
 		hideDetails(&p, given, refusal.Device != "")
 	}
 	p.Message, p.Remedy = oneLine(p.Message), oneLine(p.Remedy)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"testing"
 
@@ -61,12 +60,12 @@ func TestErrorsShowNoDetails(t *testing.T) {
 		"whether it works": {devices(nil), "GET", "/readyz", http.StatusServiceUnavailable, address},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ready := func(context.Context) error { return nil }
-			if c.path == "/readyz" {
-				ready = func(context.Context) error { return errors.New("the Temporal server does not answer: " + address) }
-			}
-			h := New(Options{Devices: c.devices, Authenticator: byHeader{}, Policy: cleaners{}, Guards: open{},
-				Log: slog.New(slog.DiscardHandler), Ready: ready})
+			h := serverWith(c.devices, func(o *Options) {
+				o.Policy = cleaners{}
+				if c.path == "/readyz" {
+					o.Ready = func(context.Context) error { return errors.New("the Temporal server does not answer: " + address) }
+				}
+			})
 			h.(*server).know(testName)
 			w := send(t, h, c.method, c.path, "", "X-Auth-Token: reader", at21)
 			require.Equal(t, c.status, w.Code, w.Body)

@@ -148,7 +148,7 @@ func TestInstancesAreShown(t *testing.T) {
 func TestRepeatedChangesOfInstancesAreOne(t *testing.T) {
 	const key = "Idempotency-Key: k1"
 	temporal := &updates{}
-	h := testServer(t, client.New(temporal))
+	h := testServer(t, client.Connected{Client: client.New(temporal)})
 	for _, tt := range [][2]string{{instancePath, "a"}, {instancePath, "a"},
 		{"/v2/instances/" + strings.ToUpper(testInstance), "a"}, {instancePath, "b"},
 		{strings.Replace(instancePath, "3b1f", "3b1e", 1), "a"}} {

@@ -61,7 +61,9 @@ func listDevices(ctx context.Context, c *call) (any, error) {
 	for _, v := range selected[:min(q.limit, len(selected))] {
 		page = append(page, *v)
 	}
-	c.withPlaces(ctx, page)
+	if c.may(ruleDetail) {
+		client.ShowPlaces(ctx, c.Devices, page)
+	}
 	listing, view := deviceListing{Devices: []deviceView{}}, viewsOf(q.fields)
 	for i := range page {
 		c.know(page[i].Name)
@@ -100,20 +102,4 @@ func (c *call) findMarker(ctx context.Context, q listQuery,
 		return marker, invalid("marker: there is no device with the UUID "+q.marker, "begin again without a marker")
 	}
 	return e.Status, nil
-}
-
-// withPlaces puts each place in the queue of the limits into the devices that wait there.
-// Without an answer their own, which are older, remain.
-func (c *call) withPlaces(ctx context.Context, all []contract.DeviceStatus) {
-	name, waits := contract.WaitForSlot(all)
-	if !waits || !c.may(ruleDetail) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	limits, _, err := c.Devices.LimitsStatus(ctx, name)
-	if err != nil {
-		c.Log.Debug("the limits did not answer", "error", err)
-	}
-	limits.ShowPlaces(all)
 }

@@ -104,26 +104,13 @@ func filterValues(by *client.Field, name string, given []string) ([]string, erro
 		}
 	}
 	for i, v := range values {
-		if v = strings.TrimSpace(v); v == "" {
-			return nil, invalid(name+" has an empty value", "give a value, or leave it out")
-		}
-		if by.Read != nil {
-			read, err := by.Read(v)
-			if err != nil {
-				return nil, invalid(name+": "+err.Error(), by.Remedy)
-			}
-			v = read
-		}
-		if by.Fold != nil { // Python's clients send True
-			v = by.Fold(v)
-		}
-		if by.Allowed != nil && !slices.Contains(by.Allowed, v) {
-			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", name, v, strings.Join(by.Allowed, ", ")),
-				"give one of them")
-		}
-		values[i] = v
+		values[i] = strings.TrimSpace(v)
 	}
-	if by.Bool() && len(values) > 1 {
+	values, err := by.Values(values)
+	switch {
+	case err != nil:
+		return nil, invalid(name+" "+err.Error(), "give another value, or leave it out")
+	case by.Bool() && len(values) > 1:
 		return nil, invalid(name+" is given twice", "give it once")
 	}
 	return values, nil

@@ -73,13 +73,10 @@ func operatorRoutes() []route {
 			}),
 		read("/v2/queues/{queue}", "showQueue", "When a worker last polled a task queue", ruleDetail, readQueue),
 		read("/v2/server", "showServer", "The Temporal server behind the API", ruleDetail,
-			func(ctx context.Context, c *call) (client.Server, error) {
-				cluster, err := c.Devices.ClusterID(ctx)
-				return client.Server{Address: c.Server.Address, Namespace: c.Server.Namespace, Cluster: cluster}, err
-			}),
+			func(ctx context.Context, c *call) (client.Server, error) { return c.Devices.Server(ctx) }),
 		read("/v2/server/search-attributes", "showSearchAttributes", "Its search attributes, with their types", ruleDetail,
 			func(ctx context.Context, c *call) (map[string]string, error) {
-				return c.Devices.SearchAttributes(ctx, c.Server.Namespace)
+				return c.Devices.SearchAttributes(ctx)
 			}),
 		read("/v2/server/diagnosis", "showDiagnosis", "The hosts with their workers' last polls, and the devices whose "+
 			"workflow was lost", ruleDetail,

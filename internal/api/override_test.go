@@ -2,9 +2,7 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -30,9 +28,7 @@ func TestOverrideIsSignedForItsCaller(t *testing.T) {
 		Pending: &contract.Override{ID: "x1", Reason: "theirs", ExpiresAt: expires}}
 	devices := &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: v}}
 	serve := func(signer Signer) http.Handler {
-		return New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{},
-			Signer: signer, Log: slog.New(slog.DiscardHandler),
-			Ready: func(context.Context) error { return nil }})
+		return serverWith(devices, func(o *Options) { o.Signer = signer })
 	}
 	path := "/v2/devices/" + testName + "/override"
 	request := `{"reason":"mine","expires_at":"2030-01-01T12:00:00Z"}`

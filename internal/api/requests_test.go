@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/api/access"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -168,24 +166,21 @@ func TestParameters(t *testing.T) {
 // A caller that sends too much must wait, as the answer says.
 func TestTooManyRequests(t *testing.T) {
 	devices := oneDevice()
-	h :=
-		New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),
-			Guards: open{err: &device.Fault{Class: device.Transient, Code: device.CodeTooManyRequests, Message: "m",
-				Remedy: "r"}}, Ready: ready})
+	h := serverWith(devices, func(o *Options) {
+		o.Guards = open{&device.Fault{Class: device.Transient, Code: device.CodeTooManyRequests, Message: "m", Remedy: "r"}}
+	})
 	w := send(t, h, "POST", cleanPath, "", admin, at21)
 	requireProblem(t, w, http.StatusTooManyRequests, device.CodeTooManyRequests)
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
 	require.Empty(t, devices.sent)
 }
 
-func ready(context.Context) error { return nil }
-
 // While Temporal is known to be away, a change is not sent: 503 says that nothing was done.
 func TestNothingIsSentWhileNotReady(t *testing.T) {
 	devices := oneDevice()
-	h :=
-		New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),
-			Guards: open{}, Ready: func(context.Context) error { return errors.New("Temporal does not answer") }})
+	h := serverWith(devices, func(o *Options) {
+		o.Ready = func(context.Context) error { return errors.New("Temporal does not answer") }
+	})
 	for _, tt := range [][2]string{{"POST", cleanPath}, {"GET", "/readyz"}} {
 		w := send(t, h, tt[0], tt[1], "", admin, at21)
 		require.Contains(t, requireProblem(t, w, http.StatusServiceUnavailable, device.CodeUnreachable).Message,
@@ -244,18 +239,10 @@ func TestReadersSeeCyborgsFields(t *testing.T) {
 	for _, path := range []string{"/history", "/execution", "/discovery"} {
 		requireProblem(t, send(t, h, "GET", devicePath+path, "", reader, at21), http.StatusForbidden, device.CodeForbidden)
 	}
-	cleaners := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: cleanOnly{}, Guards: open{},
-		Log: slog.New(slog.DiscardHandler), Ready: ready})
-	w = send(t, cleaners, "POST", cleanPath, "", admin, at21)
+	cleaner := serverWith(devices, func(o *Options) { o.Policy = only{ruleOf(contract.VerbClean)} })
+	w = send(t, cleaner, "POST", cleanPath, "", admin, at21)
 	require.Equal(t, http.StatusAccepted, w.Code, w.Body.String())
 	require.NotContains(t, w.Body.String(), secret)
-}
-
-// cleanOnly allows nothing but cleans.
-type cleanOnly struct{}
-
-func (cleanOnly) Allows(rule string, _ access.Principal) bool {
-	return rule == ruleOf(contract.VerbClean)
 }
 
 // The document's two examples, member by member and in its order.

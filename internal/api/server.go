@@ -21,9 +21,7 @@ import (
 
 // Options are what the API needs.
 type Options struct {
-	Devices Devices
-	// Server is the Temporal server that Devices uses; its Cluster is not used.
-	Server        client.Server
+	Devices       Devices
 	Authenticator access.Authenticator
 	Policy        Policy
 	Guards        Guards

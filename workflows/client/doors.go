@@ -18,6 +18,7 @@ type Writer interface {
 
 // Reader reads what there is, by the same two ways.
 type Reader interface {
+	List(ctx context.Context, f Filter) ([]Execution, error)
 	Describe(ctx context.Context, name string) (Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
@@ -33,4 +34,8 @@ type Reader interface {
 	ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error)
 	LastPoll(ctx context.Context, queue string) (time.Time, error)
 	Diagnosis(ctx context.Context) (Diagnosis, error)
+	// Server gives the Temporal server; with an error, as much of it as is known.
+	Server(ctx context.Context) (Server, error)
+	// SearchAttributes are those of the server's namespace, with the names of their types.
+	SearchAttributes(ctx context.Context) (map[string]string, error)
 }

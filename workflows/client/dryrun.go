@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	sdkclient "go.temporal.io/sdk/client"
 
-	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -29,11 +27,6 @@ func (c *Client) Ask(ctx context.Context, name string, v contract.Verb, in contr
 		QueryRejectCondition: enumspb.QUERY_REJECT_CONDITION_NOT_OPEN,
 	})
 	switch {
-	case err != nil && strings.Contains(err.Error(), "unknown queryType "+contract.QueryDryRun):
-		return out,
-			contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
-				Message: "the control worker is older than this program, and has no dry run",
-				Remedy:  "upgrade the control worker, or leave out the dry run"}})
 	case err != nil:
 		return out, err
 	case answer.QueryRejected != nil:

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,12 +22,10 @@ type Field struct {
 	Value string
 	// List: in the API values may also be separated by commas.
 	List bool
-	// Allowed are all values; nil: there are others. Fold gives a value its case. Read checks a value, and Remedy says
-	// what to give instead.
+	// Allowed are all values; nil: there are others. Fold gives a value its case. Read checks a value.
 	Allowed []string
 	Fold    func(string) string
 	Read    func(string) (string, error)
-	Remedy  string
 	// Text is the member as text; nil: selects compares.
 	Text    func(*contract.DeviceStatus) string
 	selects func(values []string, v *contract.DeviceStatus) bool
@@ -39,6 +38,30 @@ var Booleans = []string{"true", "false"}
 
 // Bool says that a field is true or false.
 func (by *Field) Bool() bool { return slices.Equal(by.Allowed, Booleans) }
+
+// Values are the values of the field, as they are compared, of those that somebody gave.
+func (by *Field) Values(given []string) ([]string, error) {
+	values := make([]string, len(given))
+	for i, v := range given {
+		var err error
+		if by.Read != nil && v != "" {
+			v, err = by.Read(v)
+		}
+		if by.Fold != nil { // Python's clients send True
+			v = by.Fold(v)
+		}
+		switch {
+		case v == "":
+			return nil, errors.New("has an empty value")
+		case err != nil:
+			return nil, fmt.Errorf("%q: %w", given[i], err)
+		case by.Allowed != nil && !slices.Contains(by.Allowed, v):
+			return nil, fmt.Errorf("%q: must be one of %s", given[i], strings.Join(by.Allowed, ", "))
+		}
+		values[i] = v
+	}
+	return values, nil
+}
 
 // The fields. They are shared, and never changed.
 var (
@@ -62,8 +85,7 @@ var (
 		Text:  func(v *contract.DeviceStatus) string { return string(v.DeviceState) },
 		asked: askedByState}
 	ByName = &Field{Name: "name", Of: "name", List: true, About: "with these names", Read: device.CanonicalName,
-		Remedy: "give the name of a device",
-		Text:   func(v *contract.DeviceStatus) string { return v.Name }, asked: askedByName}
+		Text: func(v *contract.DeviceStatus) string { return v.Name }, asked: askedByName}
 	BySerial = &Field{Name: "serial", Of: "serial", About: "with these serial numbers",
 		Text: func(v *contract.DeviceStatus) string { return v.Serial }, asked: attribute(contract.AttrSerial.GetName())}
 	ByInstance = &Field{Name: "instance", Of: "instance_uuid", List: true, About: "bound to these instances",
@@ -72,7 +94,7 @@ var (
 		Text: func(v *contract.DeviceStatus) string { return v.Fault }, asked: attribute(contract.AttrFault.GetName())}
 	ByLabel = &Field{Name: "label", Of: "labels", List: true, Value: "SELECTOR",
 		About: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY",
-		Read:  readSelector, Remedy: "give terms such as rack=a1", selects: labeled}
+		Read:  readSelector, selects: labeled}
 	ByNeedsOperator = &Field{Name: "needs_operator", Of: "needs_operator", About: "that need an operator, or do not",
 		Allowed: Booleans, Fold: strings.ToLower,
 		Text:  func(v *contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) },

@@ -350,17 +350,23 @@ type Poll struct {
 	LastPoll time.Time `json:"last_poll,omitzero"`
 }
 
-// ClusterID returns the ID of the server's cluster, which its database keeps.
-func (c *Client) ClusterID(ctx context.Context) (string, error) {
-	answer, err := c.temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
-	return answer.GetClusterId(), err
+// Connected is a Client that knows which server it asks.
+type Connected struct {
+	*Client
+	At Server // without its Cluster
 }
 
-// SearchAttributes returns the search attributes of a namespace, with the names of their
-// types.
-func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]string, error) {
+// Server gives the server, with the ID of its cluster as it answers.
+func (c Connected) Server(ctx context.Context) (Server, error) {
+	answer, err := c.temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
+	c.At.Cluster = answer.GetClusterId()
+	return c.At, err
+}
+
+// SearchAttributes returns the search attributes of the namespace, with the names of their types.
+func (c Connected) SearchAttributes(ctx context.Context) (map[string]string, error) {
 	answer, err := c.temporal.OperatorService().
-		ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+		ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: c.At.Namespace})
 	types := map[string]string{}
 	for name, kind := range answer.GetCustomAttributes() {
 		types[name] = kind.String()

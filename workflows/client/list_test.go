@@ -127,26 +127,17 @@ func TestListReadsEveryPage(t *testing.T) {
 	c.AssertExpectations(t)
 }
 
-func TestLastPollIsTheLatest(t *testing.T) {
+// Another worker's polls of a queue are not this one's, nor are those for activities its polls for workflows. A control
+// worker polls its queue for workflows: the last poll is the latest of those.
+func TestAWorkersOwnPolls(t *testing.T) {
 	c := &mocks.Client{}
-	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)},
-		{LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
-	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
+	pollers := []*taskqueuepb.PollerInfo{{Identity: "h1@m/1", LastAccessTime: timestamppb.New(clock)},
+		{Identity: "h2@m/2", LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
+	c.On("DescribeTaskQueue", mock.Anything, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
 	last, err := New(c).LastPoll(t.Context(), contract.Queue)
 	require.NoError(t, err)
 	require.Equal(t, clock, last)
-	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
-		Return(&workflowservice.DescribeTaskQueueResponse{}, nil).Once()
-	last, err = New(c).LastPoll(t.Context(), contract.Queue)
-	require.NoError(t, err)
-	require.True(t, last.IsZero())
-}
-
-// Another worker's polls of a queue are not this one's, nor are those for activities its polls for workflows.
-func TestAWorkersOwnPolls(t *testing.T) {
-	c := &mocks.Client{}
-	pollers := []*taskqueuepb.PollerInfo{{Identity: "h1@m/1"}, {Identity: "h2@m/2"}}
 	c.On("DescribeTaskQueue", mock.Anything, "q", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil)
 	c.On("DescribeTaskQueue", mock.Anything, "q", enumspb.TASK_QUEUE_TYPE_ACTIVITY).

@@ -116,9 +116,9 @@ func overAPI(t *testing.T, w *deviceEnv) func(role, method, path, body string,
 	t.Helper()
 	policy, err := access.ReadPolicy("", api.AdminRules())
 	require.NoError(t, err)
-	h := api.New(api.Options{Devices: client.New(envServer{w: w}), Authenticator: roles{}, Policy: policy,
-		Guards: noGuards{},
-		Log:    slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
+	h := api.New(api.Options{Devices: client.Connected{Client: client.New(envServer{w: w})},
+		Authenticator: roles{}, Policy: policy, Guards: noGuards{},
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
 	return func(role, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))

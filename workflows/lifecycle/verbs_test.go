@@ -32,8 +32,8 @@ func TestAVerbThatIsAdded(t *testing.T) {
 	lifecycle.AddVerb(t, inspect)
 	w := newAvailable(t)
 	devices := client.New(envServer{w: w})
-	h := api.New(api.Options{Devices: devices, Authenticator: roles{}, Policy: anything{}, Guards: noGuards{},
-		Log:   slog.New(slog.DiscardHandler),
+	h := api.New(api.Options{Devices: client.Connected{Client: devices}, Authenticator: roles{}, Policy: anything{},
+		Guards: noGuards{}, Log: slog.New(slog.DiscardHandler),
 		Ready: func(context.Context) error { return nil }, Verbs: append(slices.Clone(contract.Verbs), inspect)})
 	post := func(query string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/inspect-board"+query,

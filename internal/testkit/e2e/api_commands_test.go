@@ -79,7 +79,7 @@ var passing = []struct {
 	as   string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [A-Z]{2,5}|[+-]\d\d:\d\d)?`), "TIME"},
-	{regexp.MustCompile(`("?(run_time|request)"?:) [^\s,]+`), "$1 X"},
+	{regexp.MustCompile(`("?(run_time|request|estimate)"?:) [^\s,]+`), "$1 X"},
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(s|ms|µs)\b`), "DURATION"},
 	{regexp.MustCompile(`FAKE[0-9A-F]{12}`), "SERIAL"},
 	{regexp.MustCompile(`(?m)(DURATION|TIME)[ ]*$`), "$1"},

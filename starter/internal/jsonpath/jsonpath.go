@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"k8s.io/client-go/util/jsonpath"
 
@@ -25,8 +24,6 @@ func Parse(text string) (Template, error) {
 		return Template{}, fmt.Errorf("the template is empty")
 	case !strings.Contains(text, "{"):
 		text = "{." + strings.TrimPrefix(text, ".") + "}"
-	case strings.HasPrefix(text, "{") && strings.Count(text, "{") == 1 && !strings.HasPrefix(text[1:], "."):
-		text = relaxed(text)
 	}
 	// What an object does not have is left out, as kubectl does.
 	parsed := jsonpath.New("output").AllowMissingKeys(true)
@@ -34,20 +31,6 @@ func Parse(text string) (Template, error) {
 		return Template{}, fmt.Errorf("the template cannot be read: %w", err)
 	}
 	return Template{parsed}, nil
-}
-
-// relaxed gives {path} its dot; what else may begin an expression has none.
-func relaxed(text string) string {
-	first := rune(text[1])
-	for _, word := range []string{"range", "end"} {
-		if strings.HasPrefix(text[1:], word+" ") || strings.HasPrefix(text[1:], word+"}") {
-			return text
-		}
-	}
-	if unicode.IsLetter(first) || first == '_' {
-		return "{." + text[1:]
-	}
-	return text
 }
 
 // Print writes what the template gives of an object in its JSON form, and a line's end.

@@ -21,7 +21,6 @@ func TestTemplates(t *testing.T) {
 	}}
 	for template, want := range map[string]string{
 		"{.devices[*].name}": "d1 d2?[31m?\n",
-		"{devices[*].name}":  "d1 d2?[31m?\n",
 		".devices[*].name":   "d1 d2?[31m?\n",
 		"devices[0].name":    "d1\n",
 		`{range .devices[*]}{.name}{"\t"}{.device_state}{"\n"}{end}`: "d1\terror\nd2?[31m?\tavailable\n",

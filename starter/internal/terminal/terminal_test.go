@@ -29,10 +29,6 @@ func TestCutAndWrap(t *testing.T) {
 	require.Equal(t, []string{"one two", "three"}, Wrap("one two three", 8))
 	require.Equal(t, []string{"abcd", "ef g"}, Wrap("abcdef g", 4))
 	require.Equal(t, []string{"電", "源"}, Wrap("電源", 3))
-	require.Equal(t, "one two\n  three\nfour\n", Fold("one two three\nfour\n", 8))
-	require.Equal(t, "one two three\n", Fold("one two three\n", 0))
-	require.Equal(t, "one two\n  three\n", Fold("one  two  three\n", 8))
-	require.Equal(t, "one  two\n", Fold("one  two\n", 8))
 }
 
 // A sheet leaves no word out: cells wrap, and where even that is too wide each row is a block.

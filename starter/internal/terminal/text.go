@@ -90,30 +90,3 @@ func Wrap(line string, width int) []string {
 	}
 	return append(lines, rest)
 }
-
-// Fold wraps a text of several lines; what follows the first of each is indented.
-func Fold(text string, width int) string {
-	if width <= 0 {
-		return text
-	}
-	const indent = "  "
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		line, ended := strings.CutSuffix(line, "\n")
-		if Width(line) > width {
-			line = strings.Join(strings.Fields(line), " ") // as Wrap does
-			first := Wrap(line, width)[0]
-			b.WriteString(first)
-			rest := strings.TrimPrefix(strings.TrimPrefix(line, first), " ")
-			for _, next := range Wrap(rest, max(width-len(indent), 1)) {
-				b.WriteString("\n" + indent + next)
-			}
-		} else {
-			b.WriteString(line)
-		}
-		if ended {
-			b.WriteByte('\n')
-		}
-	}
-	return b.String()
-}
