@@ -313,18 +313,24 @@ func TestShowOfNoDevice(t *testing.T) {
 	}
 }
 
+// The table lists the arguments that the steps take, where one does.
 func TestSteps(t *testing.T) {
 	v := in("d1", device.Available)
 	l := &fakeClient{shown: &v}
 	require.Equal(t, ran{exitOK, "[]\n", ""}, burnish(t, l, "", "steps", "d1", "-o", "json"))
 	v.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"},
 		{Step: "verify", Priority: 60.5, Interface: "deploy"}}
-	got := burnish(t, l, "", "steps", "d1", "-o", "json")
-	require.JSONEq(t,
-		`[{"step":"zero","priority":70,"interface":"deploy"},{"step":"verify","priority":60.5,"interface":"deploy"}]`,
-		got.out)
 	require.Equal(t, "STEP    PRIORITY  INTERFACE\nzero    70        deploy\nverify  60.5      deploy\n",
 		burnish(t, l, "", "steps", "d1").out)
+	v.Steps = append(v.Steps, contract.CleanStep{Step: "firmware_reflash", Priority: 50, Interface: "firmware"},
+		contract.CleanStep{Step: "bios_apply", Priority: 35, Interface: "bios"})
+	got := burnish(t, l, "", "steps", "d1").out
+	require.Regexp(t, `(?s)ARGUMENTS.*component \(text\).*BIOS attributes`, got)
+	require.NotContains(t, got, "components")
+	require.JSONEq(t, `[{"step":"zero","priority":70,"interface":"deploy"},`+
+		`{"step":"verify","priority":60.5,"interface":"deploy"},`+
+		`{"step":"firmware_reflash","priority":50,"interface":"firmware"},`+
+		`{"step":"bios_apply","priority":35,"interface":"bios"}]`, burnish(t, l, "", "steps", "d1", "-o", "json").out)
 }
 
 // A listing needs no worker, so the message of its time-out names none.

@@ -158,8 +158,6 @@ func TestShellsReadTheirScripts(t *testing.T) {
 			require.Empty(t, string(output))
 		})
 	}
-	require.Equal(t, exitUsage, burnish(t, nil, "", "completion", "tcsh").code)
-	require.Equal(t, exitUsage, burnish(t, nil, "", "completion").code)
 }
 
 // The command line knows no driver's code: its list is the workers' list.

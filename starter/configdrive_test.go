@@ -70,13 +70,6 @@ func TestConfigDriveIsRefused(t *testing.T) {
 				"; see burnish instance show " + someInstance + "\n"}, got)
 		})
 	}
-	for _, output := range []string{"json", "table", "-", ""} {
-		got := burnish(t, &fakeClient{}, "", "instance", "config-drive", someInstance, "-o", output)
-		require.Equal(t, exitUsage, got.code, output)
-		require.Empty(t, got.out)
-	}
-	got := burnish(t, &fakeClient{}, "", "instance", "config-drive", someInstance)
-	require.Equal(t, exitUsage, got.code)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, "old", string(text))

@@ -119,9 +119,8 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	a.checkLimits(ctx, f, l)
 	a.checkPolls(ctx, f, l)
 	// The times of polls are the server's.
-	clock := a.readSkew(rctx, l)
-	clock.check(f)
-	now := func() time.Time { return a.now().Add(clock.ahead) }
+	ahead := a.checkClock(rctx, f, l)
+	now := func() time.Time { return a.now().Add(ahead) }
 	a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
 	a.checkInstallation(ctx, f, l, now)
 	if known && w.Role.Hosts() {
@@ -283,46 +282,28 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 	f.Fail(check, start, "%s, and %d of %s %s for it: %s", text, h.Waiting, devices, wait, names)
 }
 
-// skew is how far the server's clock is ahead of this machine's, or behind it if it is less than
-// zero; known is false where it could not be read.
-type skew struct {
-	ahead time.Duration
-	known bool
-}
-
-// readSkew compares the clocks, if the client can read the server's. What the reading takes
-// counts as no difference.
-func (a *app) readSkew(ctx context.Context, l deviceClient) skew {
+// checkClock reports how far the server's clock is ahead of this machine's, or behind it if that is
+// less than zero, where the client can read it. What the reading takes counts as no difference.
+func (a *app) checkClock(ctx context.Context, f *doctor.Findings, l deviceClient) (ahead time.Duration) {
+	const check, remedy = "clock", "set this machine's clock and the server's, for example by NTP"
 	reader, ok := l.(clockReader)
 	if !ok {
-		return skew{}
+		return 0
 	}
 	before := a.now()
 	server, err := reader.ServerTime(ctx)
-	after := a.now()
-	switch {
-	case err != nil: // its credential may not poll
-		return skew{}
-	case server.After(after):
-		return skew{server.Sub(after), true}
-	case server.Before(before):
-		return skew{server.Sub(before), true}
+	if err != nil { // its credential may not poll
+		return 0
 	}
-	return skew{known: true}
-}
-
-// check reports the difference, as far as it is known.
-func (s skew) check(f *doctor.Findings) {
-	const check, remedy = "clock", "set this machine's clock and the server's, for example by NTP"
-	switch {
-	case !s.known:
-	case s.ahead > maxClockSkew:
-		f.Warn(check, remedy, "the server's clock is %s ahead of this machine's", roundDuration(s.ahead))
-	case s.ahead < -maxClockSkew:
-		f.Warn(check, remedy, "the server's clock is %s behind this machine's", roundDuration(-s.ahead))
+	switch ahead = max(server.Sub(a.now()), 0) + min(server.Sub(before), 0); {
+	case ahead > maxClockSkew:
+		f.Warn(check, remedy, "the server's clock is %s ahead of this machine's", roundDuration(ahead))
+	case ahead < -maxClockSkew:
+		f.Warn(check, remedy, "the server's clock is %s behind this machine's", roundDuration(-ahead))
 	default:
 		f.OK(check, "within %s of the server's", maxClockSkew)
 	}
+	return ahead
 }
 
 // checkLimits reports the alarms of the limits.

@@ -221,7 +221,4 @@ func TestEventsThatFail(t *testing.T) {
 	require.Contains(t, got.errors, "no such device")
 	c.broken[0] = true
 	require.Equal(t, exitUnreachable, c.runs(t, 1).code)
-	for _, args := range [][]string{{"d1", "d2"}, {"d1", "--state", "error"}, {"--since", "-1h"}} {
-		require.Equal(t, exitUsage, c.runs(t, 1, args...).code, args)
-	}
 }

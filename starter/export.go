@@ -98,7 +98,7 @@ func (a *app) export(ctx context.Context, l deviceClient, f *filter, file string
 }
 
 // importHistory adds what a file of export has to the devices that are enrolled.
-func (a *app) importHistory(ctx context.Context, l deviceClient, file, reason string, dry bool) error {
+func (a *app) importHistory(ctx context.Context, file, reason string, dry bool) error {
 	text, err := a.readFile(ctx, file)
 	if err != nil {
 		return err
@@ -107,15 +107,17 @@ func (a *app) importHistory(ctx context.Context, l deviceClient, file, reason st
 	if err := json.Unmarshal(text, &kept); err != nil || kept.ExportedAt.IsZero() {
 		return usagef("%s is not what burnish export wrote", file)
 	}
-	return a.forEachDevice(len(kept.Devices), parallelism, false, func(i int) outcome {
-		d := kept.Devices[i]
-		o := action{verb: contract.VerbImportHistory, does: "add the history to", done: "imported",
-			in: contract.ImportHistoryInput{Labels: d.Labels, Cleans: d.Cleans, Acts: d.Acts, Reason: reason,
-				Caller: operator()}}
-		if dry {
-			return a.dryRunOne(ctx, l, d.Name, o)
-		}
-		result, err := a.send(ctx, l, d.Name, o)
-		return outcomeOf("import", d.Name, o.line(d.Name, result), err)
+	return a.devices(ctx, func(l deviceClient) error {
+		return a.forEachDevice(len(kept.Devices), parallelism, false, func(i int) outcome {
+			d := kept.Devices[i]
+			o := action{verb: contract.VerbImportHistory, does: "add the history to", done: "imported",
+				in: contract.ImportHistoryInput{Labels: d.Labels, Cleans: d.Cleans, Acts: d.Acts, Reason: reason,
+					Caller: operator()}}
+			if dry {
+				return a.dryRunOne(ctx, l, d.Name, o)
+			}
+			result, err := a.send(ctx, l, d.Name, o)
+			return outcomeOf("import", d.Name, o.line(d.Name, result), err)
+		})
 	})
 }

@@ -19,7 +19,7 @@ func withHistory() contract.DeviceStatus {
 	v := in("h1_0000:01:00.0", device.Allocated)
 	v.Binding = 2
 	v.Bindings = []device.Binding{
-		{Number: 1, Instance: someInstance, Tag: "database", Request: "r1"},
+		{Number: 1, Instance: someInstance, Tag: "data\nbase", Request: "r1"},
 		{Number: 2, Instance: "0d5f8c1e-7f3a-4c55-9f62-3b1c8e0a9d41", Observed: true},
 	}
 	v.Cleans = []contract.CleanSummary{
@@ -37,19 +37,6 @@ func withHistory() contract.DeviceStatus {
 		{At: clock.Add(time.Hour), Verb: "power", Detail: "reset", By: "ann (42)", From: "192.0.2.7", Fault: device.CodePowerUnknown},
 	}
 	return v
-}
-
-// A tag is a tenant's text: the table shows it in one line, and never two alike.
-func TestHistoryQuotesTags(t *testing.T) {
-	d := in("d1", device.Available)
-	for i, tag := range []string{"a b", "a\nb", "-", "\x1b[31m"} {
-		d.Bindings = append(d.Bindings, device.Binding{Number: i + 1, Instance: someInstance, Tag: tag})
-	}
-	l := &fakeClient{shown: &d}
-	got := burnish(t, l, "", "history", "d1")
-	for _, shown := range []string{`"a b"`, `"a\nb"`, `"-"`, `"\x1b[31m"`} {
-		require.Contains(t, got.out, "  "+shown+"  ")
-	}
 }
 
 func TestHistoryThatIsEmpty(t *testing.T) {

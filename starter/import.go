@@ -63,9 +63,7 @@ enrolled with owner=self already is refused.
 			if other := firstGiven(cmd.Flags(), "cloud", "host", "driver", "type", "set"); other != "" {
 				return usagef("--%s goes with --from placement only", other)
 			}
-			return a.devices(cmd.Context(), func(l deviceClient) error {
-				return a.importHistory(cmd.Context(), l, from, e.reason, dry)
-			})
+			return a.importHistory(cmd.Context(), from, e.reason, dry)
 		}
 		if e.Driver == "" {
 			return usagef("--driver is empty")

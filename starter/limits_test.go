@@ -74,20 +74,8 @@ func TestResume(t *testing.T) {
 	require.NotEmpty(t, asked.By)
 	answer = contract.ResumeResult{Already: true}
 	require.Contains(t, burnish(t, l, "", "resume", "--model", "M", "--step", "zero").out, "was not stopped")
-	require.Equal(t, exitUsage, burnish(t, l, "", "resume", "--model", "M").code)
-	require.Equal(t, exitUsage, burnish(t, l, "", "resume", "--step", "zero").code)
 	failure = serviceerror.NewNotFound("no such workflow")
 	got = burnish(t, l, "", "resume", "--model", "M", "--step", "zero")
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.errors, "nothing is limited")
-}
-
-func TestPowerCommand(t *testing.T) {
-	l := fleetOf(1)
-	got := burnish(t, l, "", "power", "d0", "up")
-	require.Equal(t, exitUsage, got.code)
-	require.Equal(t, exitUsage, burnish(t, l, "", "power", "d0").code)
-	require.Empty(t, l.sent)
-	got = burnish(t, l, "", "power", "d0", "reset")
-	require.Equal(t, []string{"power d0"}, l.sent, got.errors)
 }

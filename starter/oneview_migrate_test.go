@@ -190,15 +190,6 @@ func TestMigrateWrongUse(t *testing.T) {
 	r = burnish(t, n, "", "oneview", "migrate", "gone")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errors, "gone: no such device")
-	for line, want := range map[string]string{
-		"--appliance=":        "--appliance is empty",
-		"d1 --appliance rack": "NAMEs and --appliance exclude each other",
-		"d/1":                 "is not a valid device name",
-	} {
-		r := burnish(t, n, "", strings.Fields("oneview migrate "+line)...)
-		require.Equal(t, exitUsage, r.code)
-		require.Contains(t, r.errors, want)
-	}
 	var many []contract.DeviceStatus
 	for _, c := range "abcdefghijk" {
 		many = append(many, poolNode(string(c), device.Available))

@@ -62,10 +62,6 @@ func TestOneViewStatusOfNone(t *testing.T) {
 	got = burnish(t, &fakeClient{}, "", "oneview", "status", "rack9")
 	require.Equal(t, 1, got.code)
 	require.Contains(t, got.errors, "no control worker serves an appliance named \"rack9\"")
-	got = burnish(t, &fakeClient{}, "", "oneview")
-	require.Equal(t, 2, got.code)
-	got = burnish(t, &fakeClient{}, "", "oneview", "status", "a", "b")
-	require.Equal(t, 2, got.code)
 }
 
 // An appliance of which no round was good for long is a warning.

@@ -69,8 +69,4 @@ estimated run time 2m22s, and that of 2 of 5 steps, which is not known
 		Code: "no_erase_path", Message: "nothing erases it", Remedy: "allow zero"}}
 	got = burnish(t, l, "", "plan", "d1")
 	require.Equal(t, ran{exitFailed, "", "burnish: plan d1: no clean is possible: nothing erases it; allow zero\n"}, got)
-
-	for _, args := range [][]string{{"d1", "--fleet"}, {"d1", "--identify", "f"}, {"--steps", "zero"}, {"d1", "d2"}, {}} {
-		require.Equal(t, exitUsage, burnish(t, l, "", append([]string{"plan"}, args...)...).code, args)
-	}
 }

@@ -215,9 +215,4 @@ func TestFleetWithAnInvalidPolicy(t *testing.T) {
 		require.Equal(t, exitUsage, got.code, text)
 		require.Contains(t, got.errors, want)
 	}
-	for _, args := range [][]string{{"--identify", "x"}, {"--action", "zero"}, {"--namespaces", "2"}, {"--policy", ""},
-		{"--policy", "/none"}} {
-		require.Equal(t, exitUsage, burnish(t, nil, "", append([]string{"plan", "--fleet"}, args...)...).code, args)
-	}
-	require.Equal(t, exitUsage, burnish(t, nil, "", "plan", "--policy", "x").code)
 }

@@ -104,23 +104,6 @@ vendor      -       no step of this clean
 	require.Empty(t, l.sent, "nothing was written")
 }
 
-// The table lists the arguments that the steps take; JSON stays as it is.
-func TestStepsListTheirArguments(t *testing.T) {
-	v := in("d1", device.Available)
-	v.Steps = []contract.CleanStep{{Step: "erase_drives", Priority: 75, Interface: "management"},
-		{Step: "firmware_reflash", Priority: 50, Interface: "firmware"}, {Step: "bios_apply", Priority: 35, Interface: "bios"}}
-	l := &fakeClient{shown: &v}
-	r := burnish(t, l, "", "steps", "d1")
-	require.Zero(t, r.code, r.errors)
-	require.Contains(t, r.out, "ARGUMENTS")
-	require.Contains(t, r.out, "component (text)")
-	require.NotContains(t, r.out, "components")
-	require.Contains(t, r.out, "BIOS attributes")
-	r = burnish(t, l, "", "steps", "d1", "-o", "json")
-	require.JSONEq(t,
-		`[{"step":"erase_drives","priority":75,"interface":"management"},{"step":"firmware_reflash","priority":50,"interface":"firmware"},{"step":"bios_apply","priority":35,"interface":"bios"}]`, r.out)
-}
-
 // show and history name the runbook, of the running clean and of each ended one.
 func TestTheRunbookIsShown(t *testing.T) {
 	v := in("d1", device.Cleaning)

@@ -131,6 +131,4 @@ func TestTopWatch(t *testing.T) {
 	got = topped(t, loaded, 1)
 	require.Equal(t, exitInterrupted, got.code)
 	require.Empty(t, got.out)
-	got = topped(t, loaded, 1, "--interval", "10ms")
-	require.Equal(t, exitUsage, got.code)
 }

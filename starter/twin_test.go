@@ -115,13 +115,13 @@ func TestOverTheAPI(t *testing.T) {
 		TestAWorkerThatHasJustStarted, TestQuery,
 		TestAnEmptyListingIsAList, TestHistoryThatIsEmpty, TestHistoryOfADeviceThatIsGone,
 		TestImportEnrollsEveryCandidateOnce, TestImportCheck, TestImportNamesWhatCannotBeImported,
-		TestImportFromAnUnservedCloud, TestPlacesInLine, TestResume, TestPowerCommand, TestMigrateDryRun,
+		TestImportFromAnUnservedCloud, TestPlacesInLine, TestResume, TestMigrateDryRun,
 		TestMigrateResumes, TestMigrateGoesOn, TestMigrateNeedsAControlWorker, TestOneViewStatus, TestOneViewStatusOfNone,
 		TestDoctorShowsThePolls, TestFleetByAnotherPolicy, TestFleetForPeople, TestEnrollWithAPool, TestShowNamesThePool,
-		TestGolden, TestValidateACleanByCommand, TestStepsListTheirArguments, TestTheRunbookIsShown,
+		TestGolden, TestValidateACleanByCommand, TestTheRunbookIsShown,
 		TestValidateAsksThePool, TestValidateChecksEachInterface, TestInstanceRequestsAreSentAsContracted,
 		TestInstanceAnswers, TestInstanceFailures, TestInstanceGolden, TestInstanceBindWithADomain,
-		TestWrongInputForInstances, TestWatchAll, TestWatchOne, TestWatchAsObjects, TestWatchThatFails,
+		TestWatchAll, TestWatchOne, TestWatchAsObjects, TestWatchThatFails,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		t.Run(name[strings.LastIndex(name, ".")+1:], test)

@@ -447,8 +447,6 @@ func TestWatchThatFails(t *testing.T) {
 	}{
 		"at the first poll": {broke: map[int]error{0: serviceerror.NewUnavailable("closing")}, exit: exitUnreachable, says: "Temporal does not answer: closing"},
 		"permanently":       {broke: map[int]error{1: &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: "boom"}}, exit: exitFailed, says: "boom"},
-		"two names":         {args: []string{"d1", "d2"}, exit: exitUsage, says: "takes one NAME or UUID, not 2"},
-		"a bad name":        {args: []string{"a/b"}, exit: exitUsage, says: "a/b"},
 		"the time is up":    {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; the cleans keep running; see burnish list"},
 	} {
 		t.Run(name, func(t *testing.T) {
