@@ -104,11 +104,10 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 		}
 	}
 	return a.forEachDevice(len(names), parallelism, false, func(i int) outcome {
-		result, err := a.migrateOne(ctx, l, names[i], reason, c.dryRun)
-		if err != nil {
-			return failed("oneview migrate", names[i], err)
-		}
-		return result
+		line, report, err := a.migrateOne(ctx, l, names[i], reason, c.dryRun)
+		o := outcomeOf("oneview migrate", names[i], oneLine(line), err)
+		o.Migration = report
+		return o
 	})
 }
 
@@ -137,48 +136,43 @@ func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string
 }
 
 // migrateOne makes one device dynamic, or says what that would do.
-func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason string, dryRun bool) (outcome, error) {
+func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason string, dryRun bool) (
+	line string, report *migration, err error) {
 	if f := notAsked(ctx, name); f != nil {
-		return outcome{}, f
+		return "", nil, f
 	}
 	v, silent, err := a.deviceStatus(ctx, l, name)
 	switch {
 	case err != nil:
-		return outcome{}, err
+		return "", nil, err
 	case silent != "":
-		return outcome{}, failf(device.CodeTimeout, "start burnish-worker with BURNISH_ROLE=control or all",
+		return "", nil, failf(device.CodeTimeout, "start burnish-worker with BURNISH_ROLE=control or all",
 			"no control worker answered; nothing was sent").about(name, v.DeviceState)
 	case v.Pool == nil:
-		return outcome{}, failf(device.CodeRefused, "see server_hardware_uri of burnish enroll --help", "it is in no pool").
+		return "", nil, failf(device.CodeRefused, "see server_hardware_uri of burnish enroll --help", "it is in no pool").
 			about(name, v.DeviceState)
 	}
-	report := migrationOf(v)
+	report = migrationOf(v)
 	if migrated(*v.Pool) {
-		return reported(name, name+": already dynamic", report), nil
+		return name + ": already dynamic", report, nil
 	}
 	if dryRun {
 		found, err := a.readPool(ctx, l, v)
 		if err != nil {
-			return outcome{}, err
+			return "", nil, err
 		}
 		report.Profile = found.Profile
-		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
+		return name + ": " + wouldMigrate(v, found.Profile), report, nil
 	}
 	in := contract.ReasonInput{Reason: reason, Caller: operator()}
 	result, err := a.send(ctx, l, name, action{verb: contract.VerbMigratePool, in: in})
 	if err != nil {
-		return outcome{}, err
+		return "", nil, err
 	}
 	if result.Device.Pool != nil {
 		report = migrationOf(result.Device)
 	}
-	return reported(name, resultLine(name, "migrated", result), report), nil
-}
-
-func reported(name, message string, report *migration) outcome {
-	o := done(name, oneLine(message))
-	o.Migration = report
-	return o
+	return resultLine(name, "migrated", result), report, nil
 }
 
 // wouldMigrate says what the migration of a pre-allocated device would do (S4.34, S4.35).

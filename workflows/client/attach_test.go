@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 
@@ -26,10 +25,10 @@ func TestAnUnbindByTheRecordShowsNoEndedRun(t *testing.T) {
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil)
 	run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, device.Allocated)}, nil)
 	run.Status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
-	temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
-		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+	describes(temporal, run)
 	temporal.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDevice).
-		Return(deviceValue{status: contract.DeviceStatus{Name: "d1", DeviceState: device.Allocated, InstanceUUID: &has}}, nil)
+		Return(valueOf[contract.DeviceStatus]{says: contract.DeviceStatus{Name: "d1", DeviceState: device.Allocated,
+			InstanceUUID: &has}}, nil)
 	result, err := New(temporal).Do(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{Instance: released})
 	require.NoError(t, err)
 	require.Equal(t, contract.DeviceStatus{Name: "d1"}, result.Device)
@@ -65,10 +64,10 @@ func TestOnlyADeviceItselfIsBoundAlready(t *testing.T) {
 			}).Return(nil)
 			run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, tt.state)}, nil)
 			run.Status = tt.run
-			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
-				Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+			describes(temporal, run)
 			temporal.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDevice).
-				Return(deviceValue{status: contract.DeviceStatus{Name: "d1", DeviceState: tt.state, InstanceUUID: &has}}, nil)
+				Return(valueOf[contract.DeviceStatus]{says: contract.DeviceStatus{Name: "d1", DeviceState: tt.state,
+					InstanceUUID: &has}}, nil)
 			asked := contract.BindInput{Instance: released, Request: "r1", Tag: "db"}
 			result, err := New(temporal).Do(t.Context(), "d1", contract.VerbBind, asked)
 			require.Equal(t, []any{contract.InstanceBindInput{Request: "r1", OfDevice: true,

@@ -9,7 +9,6 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -44,8 +43,7 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 			run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, tt.state)}, nil)
 			run.Status, run.CloseTime = tt.status, timestamppb.New(tt.ended)
 			server := mocks.NewClient(t)
-			server.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
-				Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+			describes(server, run)
 			server.On("UpdateWorkflow", mock.Anything, mock.Anything).
 				Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
 			for _, send := range []func() error{

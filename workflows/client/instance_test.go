@@ -21,7 +21,8 @@ func TestInstanceShowsWhatItsActWaitsFor(t *testing.T) {
 		"":        "bind failed: too late",
 	} {
 		c := &mocks.Client{}
-		answer := statusValue{status: contract.InstanceStatus{UUID: "u", Doing: doing, LastError: "bind failed: too late"}}
+		answer := valueOf[contract.InstanceStatus]{
+			says: contract.InstanceStatus{UUID: "u", Doing: doing, LastError: "bind failed: too late"}}
 		c.On("QueryWorkflow", mock.Anything, "instance/u", "", contract.QueryInstance).Return(answer, nil)
 		c.On("DescribeWorkflowExecution", mock.Anything, "instance/u", "").
 			Return(&workflowservice.DescribeWorkflowExecutionResponse{

@@ -18,15 +18,21 @@ import (
 	"burnish/workflows/contract"
 )
 
-// statusValue is the answer to a query for an instance.
-type statusValue struct {
+// valueOf is the answer to a query.
+type valueOf[T any] struct {
 	converter.EncodedValue
-	status contract.InstanceStatus
+	says T
 }
 
-func (v statusValue) Get(into any) error {
-	*into.(*contract.InstanceStatus) = v.status
+func (v valueOf[T]) Get(into any) error {
+	*into.(*T) = v.says
 	return nil
+}
+
+// describes has the server know a run.
+func describes(server *mocks.Client, run *workflowpb.WorkflowExecutionInfo) *mock.Call {
+	return server.On("DescribeWorkflowExecution", mock.Anything, run.GetExecution().GetWorkflowId(), "").
+		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
 }
 
 const released = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
@@ -38,8 +44,9 @@ func lostInstance(t *testing.T, status contract.InstanceStatus, err error, liste
 	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).
 		Return(nil, serviceerror.NewNotFound("workflow execution already completed")).Maybe()
 	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryInstance).
-		Return(statusValue{status: status}, err).Maybe()
-	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryGranted).Return(grantedValue{}, err).Maybe()
+		Return(valueOf[contract.InstanceStatus]{says: status}, err).Maybe()
+	temporal.On("QueryWorkflow", mock.Anything, id, "", contract.QueryGranted).
+		Return(valueOf[contract.Requests]{says: contract.Requests(nil).With(released, "r")}, err).Maybe()
 	run := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED}
 	if status.Phase == contract.InstanceReleased {
 		run.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
@@ -64,33 +71,14 @@ func lostInstance(t *testing.T, status contract.InstanceStatus, err error, liste
 		case "new": // it does not know yet who has it
 			has, state = "", device.Unknown
 		}
-		temporal.On("DescribeWorkflowExecution", mock.Anything, contract.WorkflowID(name), "").
-			Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: last}, nil).Maybe()
+		describes(temporal, last).Maybe()
 		temporal.On("QueryWorkflow", mock.Anything, contract.WorkflowID(name), "", contract.QueryDevice).
-			Return(deviceValue{status: contract.DeviceStatus{Name: name, InstanceUUID: &has, DeviceState: state}}, nil).Maybe()
+			Return(valueOf[contract.DeviceStatus]{says: contract.DeviceStatus{Name: name, InstanceUUID: &has,
+				DeviceState: state}}, nil).Maybe()
 	}
 	temporal.On("ListWorkflow", mock.Anything, mock.Anything).
 		Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: runs}, nil).Maybe()
 	return temporal
-}
-
-// grantedValue is the answer to a query for the requests that an instance has granted.
-type grantedValue struct{ converter.EncodedValue }
-
-func (grantedValue) Get(into any) error {
-	*into.(*contract.Requests) = contract.Requests(nil).With(released, "r")
-	return nil
-}
-
-// deviceValue is the answer to a query for a device.
-type deviceValue struct {
-	converter.EncodedValue
-	status contract.DeviceStatus
-}
-
-func (v deviceValue) Get(into any) error {
-	*into.(*contract.DeviceStatus) = v.status
-	return nil
 }
 
 // A release whose answer was lost may be repeated: an instance that is released is released
