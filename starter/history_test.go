@@ -56,9 +56,10 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 	require.Equal(t, "[]", string(p["acts"]))
 }
 
-// Without a running workflow there is no history to query: the answer is one line.
+// Without a running workflow there is no history, although its last run answers: the answer is one
+// line.
 func TestHistoryOfADeviceThatIsGone(t *testing.T) {
-	absent := in("d1", device.Absent)
+	absent, before := in("d1", device.Absent), in("d1", device.Available)
 	for name, tt := range map[string]struct {
 		describe func(string) (client.Execution, error)
 		query    func(context.Context, string) (contract.DeviceStatus, error)
@@ -102,7 +103,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &fakeClient{onDescribe: tt.describe, onQuery: tt.query, shown: &absent}
+			l := &fakeClient{onDescribe: tt.describe, onQuery: tt.query, shown: &before}
 			got := burnish(t, l, "", "history", "d1", "--timeout", cmp.Or(tt.timeout, "30s"))
 			require.Equal(t, ran{tt.exit, "", tt.says}, got)
 		})

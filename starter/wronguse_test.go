@@ -90,6 +90,7 @@ func TestWrongUse(t *testing.T) {
 		// import and export
 		{"import", "--from is missing: placement, or the file of an export"},
 		{"import --from nova", "the file cannot be read: open nova"},
+		{"import --from testdata/golden/history.json", "testdata/golden/history.json is not what burnish export wrote"},
 		{"import --from /dev/null", "/dev/null is not what burnish export wrote"},
 		{"import --from file --host h1", "--host goes with --from placement only"},
 		{"import --from placement --set owner=self", "an imported device always has the owner nova"},
