@@ -19,7 +19,7 @@ import (
 
 // MaxOutput is the largest output, in bytes, that is parsed. nvme-cli prints only a few KiB
 // about one device.
-const MaxOutput = 1 << 20
+const MaxOutput = 64 << 10
 
 // invalid is the fault of what a drive or nvme-cli says, and no version of the specification means.
 func invalid(what, format string, args ...any) *device.Fault {

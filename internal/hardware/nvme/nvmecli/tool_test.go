@@ -80,7 +80,7 @@ func TestReceivedBytes(t *testing.T) {
 		require.Equal(t, "abcd", string(got))
 	}
 	for text, want := range map[string]string{
-		"": "0 bytes of output instead of 4", "\x00\x1b": `"??"`, strings.Repeat("x", nvmecli.MaxOutput+1): "1048577 bytes",
+		"": "0 bytes of output instead of 4", "\x00\x1b": `"??"`, strings.Repeat("x", nvmecli.MaxOutput+1): "65537 bytes",
 	} {
 		got, err := c.Received([]byte(text))
 		refused(t, want, got, err)
@@ -132,7 +132,7 @@ func TestSavedOutput(t *testing.T) {
 		"/dev/nvme9: No such file": "no whole JSON object",
 		`[1]`:                      "no whole JSON object",
 		whole[:len(whole)-20]:      "no whole JSON object",
-		strings.Repeat(" ", nvmecli.MaxOutput) + whole: "more than 1048576 bytes",
+		strings.Repeat(" ", nvmecli.MaxOutput) + whole: "more than 65536 bytes",
 		`{"error":"Permission\ndenied"}`:               `missing; its error is "Permission denied"`,
 		`{"oncs":8,"oacs":8}`:                          "sanicap is missing",
 		`{"sanicap":3,"oncs":null,"oacs":8}`:           "oncs is missing",

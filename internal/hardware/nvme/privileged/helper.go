@@ -1,7 +1,6 @@
 package privileged
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -67,5 +66,5 @@ func RunHelper(s *Server) error {
 	if err != nil {
 		return fmt.Errorf("a helper is started by a host worker, which passes a socket as descriptor %d: %w", HelperFD, err)
 	}
-	return s.Serve(context.Background(), conn)
+	return s.Serve(conn)
 }

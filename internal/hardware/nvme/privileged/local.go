@@ -87,17 +87,8 @@ func (l *Local) Version(ctx context.Context) ([]byte, error) {
 }
 
 // Open opens the controller's node and proves that it is the one at address; see Executor.
-func (l *Local) Open(ctx context.Context, address string) (Drive, error) {
-	d, err := l.open(ctx, address)
-	if err != nil {
-		return nil, err // not a nil *localDrive in a non-nil interface
-	}
-	return d, nil
-}
-
-func (l *Local) open(ctx context.Context, address string) (*localDrive, error) {
-	var d *localDrive
-	err := hardware.Poll(ctx, l.Timeout, func() (again bool, err error) {
+func (l *Local) Open(ctx context.Context, address string) (d Drive, err error) {
+	err = hardware.Poll(ctx, l.Timeout, func() (again bool, err error) {
 		d, err = l.openOnce(address)
 		f, ok := device.AsFault(err)
 		return ok && f.Code == device.CodeTargetMissing, err
@@ -105,7 +96,7 @@ func (l *Local) open(ctx context.Context, address string) (*localDrive, error) {
 	return d, err
 }
 
-func (l *Local) openOnce(address string) (*localDrive, error) {
+func (l *Local) openOnce(address string) (Drive, error) {
 	below := filepath.Join(l.Sys, "bus/pci/devices", address, "nvme")
 	entries, err := os.ReadDir(below)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,23 +1,20 @@
 package privileged
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
-	"sync"
 	"syscall"
-	"time"
-
-	"net"
 
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/nvme/nvmecli"
 )
 
 // Subcommand is the only argument of a helper.
@@ -31,30 +28,25 @@ type Remote struct {
 }
 
 // Version returns the output of nvme version; see Executor.
-func (r *Remote) Version(ctx context.Context) (output []byte, err error) {
-	h, err := r.start()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	_, output, err = h.request(ctx, call{Do: doVersion}, nil)
-	return output, err
+func (r *Remote) Version(ctx context.Context) ([]byte, error) {
+	reply, err := r.once(ctx, call{Do: doVersion}, HeldFiles{})
+	return reply.Output, err
 }
 
 // Rebind binds a drive to the host's driver; see Executor.
-func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (err error) {
+func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) error {
+	_, err := r.once(ctx, call{Do: doRebind, Address: address}, HeldFiles{Fence: fence})
+	return err
+}
+
+// once has a helper of its own answer one call.
+func (r *Remote) once(ctx context.Context, c call, held HeldFiles) (reply answer, err error) {
 	h, err := r.start()
 	if err != nil {
-		return err
+		return answer{}, err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	c := call{Do: doRebind, Address: address}
-	// Once started, it is waited for.
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	_, _, err = h.request(context.WithoutCancel(ctx), c, HeldFiles{Fence: fence}.descriptors(&c))
-	return err
+	return h.request(ctx, c, held)
 }
 
 // Open starts a helper that opens the drive; see Executor.
@@ -63,7 +55,7 @@ func (r *Remote) Open(ctx context.Context, address string) (Drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := h.request(ctx, call{Do: doOpen, Address: address}, nil)
+	reply, err := h.request(ctx, call{Do: doOpen, Address: address}, HeldFiles{})
 	if err == nil && reply.Path == nil {
 		err = h.lostFault(errors.New("it sent no path"))
 	}
@@ -76,12 +68,9 @@ func (r *Remote) Open(ctx context.Context, address string) (Drive, error) {
 
 // remoteDrive is one helper process and the drive that it has open.
 type remoteDrive struct {
-	program string
-	path    DevicePath
-	ended   chan struct{}
-
-	mu     sync.Mutex
-	conn   *net.UnixConn
+	helper *exec.Cmd
+	path   DevicePath
+	conn   *net.UnixConn // nil when closed
 	broken error
 }
 
@@ -100,21 +89,12 @@ func (r *Remote) start() (_ *remoteDrive, err error) {
 	cmd := exec.Command(r.Program, Subcommand)
 	cmd.Env, cmd.Dir, cmd.Stderr, cmd.ExtraFiles = []string{}, "/", os.Stderr, []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err = cmd.Start()
-	if closed := theirs.Close(); err != nil || closed != nil {
-		if cmd.Process != nil {
-			go func() { _ = cmd.Wait() }() // it ends because its caller closed the socket
-		}
+	if err := errors.Join(cmd.Start(), theirs.Close()); err != nil {
 		return nil,
 			errors.Join(hardware.Refused(device.CodeToolMissing, "install the helper (see docs/nvme.md), or run the host "+
-				"worker as root", "cannot run the NVMe helper: %v", errors.Join(err, closed)), conn.Close())
+				"worker as root", "cannot run the NVMe helper: %v", err), conn.Close())
 	}
-	h := &remoteDrive{program: r.Program, conn: conn, ended: make(chan struct{})}
-	go func() {
-		defer close(h.ended)
-		_ = cmd.Wait() // its answers reported all errors
-	}()
-	return h, nil
+	return &remoteDrive{helper: cmd, conn: conn}, nil
 }
 
 // lostFault is the fault of a helper that is gone. It no longer holds anything, so the drive
@@ -124,57 +104,28 @@ func (h *remoteDrive) lostFault(err error) error {
 		err = errors.New("it ended")
 	}
 	return &device.Fault{Class: device.Transient, Code: device.CodeIO,
-		Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err),
+		Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.helper.Path, err),
 		Remedy:  "none: Burnish retries with a new helper; the worker's output shows why it was lost"}
 }
 
-// request sends one call and waits for the answer. If ctx ends first, the helper is given
-// up.
-func (h *remoteDrive) request(ctx context.Context, c call, fds []int) (reply answer, output []byte, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.broken != nil {
-		return reply, nil, h.broken
+// request sends one call and waits for the answer, even after ctx ends: a command that reads ends by itself,
+// and one that changes something cannot be given up.
+func (h *remoteDrive) request(ctx context.Context, c call, held HeldFiles) (reply answer, err error) {
+	if err := cmp.Or(h.broken, context.Cause(ctx)); err != nil {
+		return answer{}, err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return reply, nil, err
+	fds := held.descriptors(&c)
+	err = send(h.conn, c, fds)
+	if err == nil {
+		var files []*os.File
+		files, err = receive(h.conn, &reply)
+		err = errors.Join(err, closeAll(files))
 	}
-	stop := context.AfterFunc(ctx, func() { _ = h.conn.SetDeadline(time.Unix(1, 0)) }) // fails only on a closed connection
-	defer stop()
-	reply, output, err = h.exchange(c, fds)
 	if err != nil {
 		h.broken = h.lostFault(err)
-		if cause := context.Cause(ctx); cause != nil {
-			return reply, nil, cause
-		}
-		return reply, nil, h.broken
+		return answer{}, h.broken
 	}
-	if !stop() {
-		h.broken = h.lostFault(context.Cause(ctx))
-	}
-	return reply, output, reply.err()
-}
-
-func (h *remoteDrive) exchange(c call, fds []int) (reply answer, output []byte, err error) {
-	if err := send(h.conn, c, fds); err != nil {
-		return reply, nil, err
-	}
-	files, err := receive(h.conn, &reply)
-	if err := errors.Join(err, closeAll(files)); err != nil {
-		return reply, nil, err
-	}
-	if reply.Size < 0 || reply.Size > nvmecli.MaxOutput+1 {
-		return reply, nil, fmt.Errorf("an output of %d bytes is not valid", reply.Size)
-	}
-	output = make([]byte, reply.Size)
-	for at := 0; at < reply.Size; {
-		n, err := h.conn.Read(output[at:])
-		if err != nil {
-			return reply, nil, err
-		}
-		at += n
-	}
-	return reply, output, nil
+	return reply, reply.err()
 }
 
 // descriptors lists what is held in the order of a call, and sets c.Fence.
@@ -194,36 +145,29 @@ func (h *remoteDrive) Path() DevicePath { return h.path }
 
 // Lock has the helper lock the node; see Drive.
 func (h *remoteDrive) Lock(ctx context.Context) error {
-	_, _, err := h.request(ctx, call{Do: doLock, Address: h.path.Address}, nil)
+	_, err := h.request(ctx, call{Do: doLock, Address: h.path.Address}, HeldFiles{})
 	return err
 }
 
 // Read has the helper run a verb that changes nothing; see Drive.
 func (h *remoteDrive) Read(ctx context.Context, r Request) ([]byte, error) {
-	_, output, err := h.request(ctx, call{Do: doRead, Address: h.path.Address, Request: &r}, nil)
-	return output, err
+	reply, err := h.request(ctx, call{Do: doRead, Address: h.path.Address, Request: &r}, HeldFiles{})
+	return reply.Output, err
 }
 
 // Change has the helper run a verb that changes something; see Drive.
 func (h *remoteDrive) Change(ctx context.Context, r Request, serial string, held HeldFiles) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	c := call{Do: doChange, Address: h.path.Address, Serial: serial, Request: &r}
-	fds := held.descriptors(&c)
-	_, _, err := h.request(context.WithoutCancel(ctx), c, fds)
+	_, err := h.request(ctx, call{Do: doChange, Address: h.path.Address, Serial: serial, Request: &r}, held)
 	return err
 }
 
 // Close closes the socket and waits until the helper has ended.
 func (h *remoteDrive) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.broken == nil || !errors.Is(h.broken, os.ErrClosed) {
-		err := h.conn.Close()
-		h.broken = fmt.Errorf("the NVMe helper: %w", os.ErrClosed)
-		<-h.ended
-		return err
+	if h.conn == nil {
+		return nil
 	}
-	return nil
+	err := h.conn.Close()
+	h.conn, h.broken = nil, fmt.Errorf("the NVMe helper: %w", os.ErrClosed)
+	_ = h.helper.Wait() // its answers reported all errors
+	return err
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -34,83 +32,56 @@ type Server struct {
 // session is one caller with its one open drive.
 type session struct {
 	*Server
-	drive  *localDrive
+	drive  Drive
 	locked bool
 }
 
-// Serve answers one caller until that is gone. Even then a command that changes something
-// is waited for, with everything held that it needs. A command that reads is stopped.
-func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
-	ctx, gone := context.WithCancelCause(ctx)
-	defer gone(nil)
-	type asked struct {
-		call  call
-		files []*os.File
-		err   error
-	}
-	calls := make(chan asked)
-	go func() {
-		defer close(calls)
-		for {
-			var a asked
-			a.files, a.err = receive(conn, &a.call)
-			_, wellFormed := device.AsFault(a.err)
-			if a.err != nil && !wellFormed {
-				gone(io.EOF)
-				_ = closeAll(a.files) // no caller is left to report to
-				return
-			}
-			calls <- a
-		}
-	}()
+// Serve answers one caller until that is gone. Even then a running command is waited for, with everything
+// held that it needs.
+func (s *Server) Serve(conn *net.UnixConn) (err error) {
 	here := &session{Server: s}
 	defer func() {
+		err = errors.Join(err, conn.Close())
 		if here.drive != nil {
 			err = errors.Join(err, here.drive.Close())
 		}
-		for a := range calls { // until the reading goroutine ends
-			err = errors.Join(err, closeAll(a.files))
-		}
 	}()
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	for a := range calls {
-		var output []byte
-		reply := answer{}
-		if a.err == nil {
-			output, a.err = here.answer(ctx, a.call, a.files, &reply)
+	for {
+		var c call
+		files, err := receive(conn, &c)
+		if _, answered := device.AsFault(err); err != nil && !answered {
+			return closeAll(files) // no caller is left to report to
 		}
-		if a.err != nil {
-			output, reply = nil, errorAnswer(a.err)
+		var reply answer
+		if err == nil {
+			reply, err = here.answer(context.Background(), c, files)
 		}
-		reply.Size = len(output)
-		if err := errors.Join(closeAll(a.files), send(conn, reply, nil)); err != nil {
+		if err != nil {
+			reply = errorAnswer(err)
+		}
+		if err := errors.Join(closeAll(files), send(conn, reply, nil)); err != nil {
 			return nil // the caller is gone
 		}
-		for part := range slices.Chunk(output, maxPacket) {
-			if _, err := conn.Write(part); err != nil {
-				return nil
-			}
-		}
 	}
-	return nil
 }
 
 // answer executes one call.
-func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *answer) (output []byte, err error) {
+func (s *session) answer(ctx context.Context, c call, files []*os.File) (reply answer, err error) {
 	if s.StartupError != nil {
-		return nil, s.StartupError
+		return answer{}, s.StartupError
 	}
 	if (c.Request != nil) != (c.Do == doRead || c.Do == doChange) || (c.Serial != "") != (c.Do == doChange) {
-		return nil, invalidRequest("the call %q has fields that it does not take", c.Do)
+		return answer{}, invalidRequest("the call %q has fields that it does not take", c.Do)
 	}
 	if len(files) > 0 && c.Do != doChange && c.Do != doRebind {
-		return nil, invalidRequest("the call %q takes no descriptors", c.Do)
+		return answer{}, invalidRequest("the call %q takes no descriptors", c.Do)
 	}
 	if c.Do == doVersion {
-		return s.Local.Version(ctx)
+		reply.Output, err = s.Local.Version(ctx)
+		return reply, err
 	}
 	if err := s.checkAllowed(c.Address); err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	switch c.Do {
 	case doRebind:
@@ -119,39 +90,38 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 			err = invalidRequest("a rebind takes no disks and no image")
 		}
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
-		return nil, s.Local.Rebind(ctx, c.Address, held.Fence)
+		return answer{}, s.Local.Rebind(ctx, c.Address, held.Fence)
 	case doOpen:
 		if s.drive != nil {
-			return nil, invalidRequest("a drive is open already")
+			return answer{}, invalidRequest("a drive is open already")
 		}
-		if s.drive, err = s.Local.open(ctx, c.Address); err != nil {
-			s.drive = nil
-			return nil, err
+		if s.drive, err = s.Local.Open(ctx, c.Address); err != nil {
+			return answer{}, err
 		}
-		path := s.drive.path
-		reply.Path = &path
-		return nil, nil
+		path := s.drive.Path()
+		return answer{Path: &path}, nil
 	}
-	if s.drive == nil || s.drive.path.Address != c.Address {
-		return nil, invalidRequest("the drive at %q is not open", c.Address)
+	if s.drive == nil || s.drive.Path().Address != c.Address {
+		return answer{}, invalidRequest("the drive at %q is not open", c.Address)
 	}
 	switch c.Do {
 	case doLock:
 		err := s.drive.Lock(ctx)
 		s.locked = s.locked || err == nil
-		return nil, err
+		return answer{}, err
 	case doRead:
-		return s.drive.Read(ctx, *c.Request)
+		reply.Output, err = s.drive.Read(ctx, *c.Request)
+		return reply, err
 	case doChange:
 		held, err := s.checkGuarded(c, files)
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
-		return nil, s.drive.Change(ctx, *c.Request, c.Serial, held)
+		return answer{}, s.drive.Change(ctx, *c.Request, c.Serial, held)
 	}
-	return nil, invalidRequest("there is no call %q", c.Do)
+	return answer{}, invalidRequest("there is no call %q", c.Do)
 }
 
 // checkAllowed applies the host's rules to the device that is now at address (F13).
@@ -216,7 +186,7 @@ func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 		}
 		given[deviceNumber(stat)] = true
 	}
-	disks, err := s.drive.path.Disks()
+	disks, err := s.drive.Path().Disks()
 	if err != nil {
 		return HeldFiles{}, err
 	}

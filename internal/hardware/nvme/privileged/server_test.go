@@ -2,7 +2,6 @@ package privileged
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -72,7 +71,7 @@ func newHelperFixture(t *testing.T) *helperFixture {
 			return nil
 		},
 	}
-	go func() { b.served <- b.server.Serve(context.Background(), theirs) }()
+	go func() { b.served <- b.server.Serve(theirs) }()
 	t.Cleanup(func() {
 		_ = b.conn.Close() // some tests have
 		require.NoError(t, <-b.served)
@@ -106,11 +105,6 @@ func (b *helperFixture) send(text string, fds ...int) answer {
 	files, err := receive(b.conn, &a)
 	require.NoError(b.t, err)
 	require.Empty(b.t, files, "no descriptor is returned")
-	for left := a.Size; left > 0; {
-		n, err := b.conn.Read(make([]byte, maxPacket))
-		require.NoError(b.t, err)
-		left -= n
-	}
 	return a
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmecli"
 )
 
 // The calls that a helper answers.
@@ -35,18 +36,18 @@ type call struct {
 	Request *Request `json:"request,omitempty"`
 }
 
-// answer is the reply packet. Size bytes of output follow it in packets of their own.
+// answer is the reply packet.
 type answer struct {
 	Path    *DevicePath   `json:"path,omitempty"`
-	Size    int           `json:"size,omitempty"`
+	Output  []byte        `json:"output,omitempty"`
 	Fault   *device.Fault `json:"fault,omitempty"`
 	Failure *Failure      `json:"failure,omitempty"`
 	Error   string        `json:"error,omitempty"`
 }
 
 const (
-	// maxPacket is the size of the largest packet.
-	maxPacket = 32 << 10
+	// maxPacket is the size of the largest packet: one with a whole output in it.
+	maxPacket = 2 * nvmecli.MaxOutput
 	// maxDescriptors is how many descriptors the kernel passes at once.
 	maxDescriptors = 253
 )
