@@ -224,7 +224,7 @@ func (r *reflash) ours(slots nvmecli.Firmware) bool {
 	return r.c.reflashed == r.want.To && slots.Next != 0 && slots.Revisions[slots.Next] == r.want.To
 }
 
-// settle finds out by reading whether a commit took place whose answer was lost. The command
+// settle finds out by reading whether a commit took place whose answer an earlier attempt lost. The command
 // has ended: whoever sent it held the device's fence.
 func (r *reflash) settle(slots nvmecli.Firmware) error {
 	before, now := r.Before.Revisions[r.Slot], slots.Revisions[r.Slot]
@@ -353,9 +353,8 @@ func (r *reflash) download(ctx context.Context) (err error) {
 	return r.refusal(err)
 }
 
-// commit sends the commit, and reads what became of it if the drive does not answer.
+// commit sends the commit. If the drive does not answer, the next attempt reads what became of it.
 func (r *reflash) commit(ctx context.Context) error {
-	sent := r.sent
 	err := r.send(ctx, r.run.MayGoOn, privileged.Request{Verb: privileged.CommitFirmware, Slot: uint8(r.Slot)}, nil)
 	status, answered := privileged.StatusOf(err)
 	switch {
@@ -369,26 +368,18 @@ func (r *reflash) commit(ctx context.Context) error {
 		}
 		return r.refusal(err)
 	}
-	if r.sent == sent {
+	return forTheNextAttempt(err)
+}
+
+// forTheNextAttempt is the error of a command whose answer is lost, or of a drive that is not there as it was
+// opened. The next attempt opens it under the number that it has then, and reads how far it is.
+func forTheNextAttempt(err error) error {
+	f, ok := device.AsFault(asFault(err))
+	if !ok || f.Code != device.CodeIO && f.Code != device.CodeTargetMissing {
 		return err
 	}
-	if err := r.findAgain(ctx, err); err != nil {
-		return err
-	}
-	if r.c.id.Firmware == r.To {
-		return nil
-	}
-	slots, err := r.c.firmwareLog(ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.settle(slots); err != nil {
-		return err
-	}
-	if r.Stage == committed {
-		return r.save()
-	}
-	return r.write(ctx, slots)
+	return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: f.Message,
+		Remedy: "none: Burnish reads what became of it"}
 }
 
 // needsReset: the commit succeeded, and the image runs after a reset.

@@ -49,13 +49,20 @@ func (r *reflash) activate(ctx context.Context) error {
 			return err
 		}
 		err = r.send(ctx, r.run.MayGoOn, privileged.Request{Verb: kind}, nil)
-		if f := asFailure(err); f != nil && kind == privileged.SubsystemReset {
-			why = f // many drives and hosts support none
+		if errors.As(err, new(*privileged.Failure)) && kind == privileged.SubsystemReset {
+			why = err // many drives and hosts support none
 			continue
 		}
 		r.resets = append(r.resets, string(kind))
 		// A drive that is away for a moment after its reset is no error yet.
-		if err := r.findAgain(ctx, err); err != nil {
+		f, away := device.AsFault(forTheNextAttempt(err))
+		if err == nil || away && f.Class == device.Transient {
+			err = r.awaitLive(ctx, activationTimeout)
+		}
+		if err == nil {
+			err = forTheNextAttempt(r.Check(ctx))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -78,55 +85,6 @@ func (r *reflash) activate(ctx context.Context) error {
 // need not say which slot is next (0).
 func (u update) activates(slots nvmecli.Firmware) bool {
 	return slots.Revisions[u.Slot] == u.To && (slots.Next == 0 || slots.Revisions[slots.Next] == u.To)
-}
-
-// findAgain waits until the drive with the enrolled serial is back after its reset, whatever
-// its number is now, and holds it as before. reset is the error of the reset.
-func (r *reflash) findAgain(ctx context.Context, reset error) error {
-	err := reset
-	return hardware.Poll(ctx, activationTimeout, func() (again bool, _ error) {
-		// The kernel is resetting it: it stays open and its disks stay claimed.
-		if state, gone := r.c.Attribute("state"); gone == nil && state != "live" {
-			return true, hardware.Missing("the controller %s is %q after its reset", r.c.Controller, state)
-		}
-		if err == nil {
-			err = r.Check(ctx)
-		}
-		if err == nil || !isAway(err) {
-			return false, err
-		}
-		err = r.reopen(ctx)
-		return err != nil && isAway(err), err
-	})
-}
-
-// isAway: the drive is not there, or not usable, and may be in a moment. Another drive in its
-// place is not that.
-func isAway(err error) bool {
-	f, ok := device.AsFault(err)
-	return ok && (f.Code == device.CodeTargetMissing || f.Code == device.CodeTargetBusy || f.Code == device.CodeIO) ||
-		asFailure(err) != nil
-}
-
-// asFailure gives the failed command in err, or nil.
-func asFailure(err error) *privileged.Failure {
-	var f *privileged.Failure
-	errors.As(err, &f)
-	return f
-}
-
-// reopen opens the drive again, under the number that it has now, and takes it as Open does.
-func (h *handle) reopen(ctx context.Context) error {
-	if err := errors.Join(h.release(), h.c.drive.Close()); err != nil {
-		return err
-	}
-	reflashed := h.c.reflashed
-	c, err := h.c.controller(ctx, h.target, h.enrolled)
-	if err != nil {
-		return err
-	}
-	c.reflashed, h.c = reflashed, c
-	return h.take(ctx)
 }
 
 // finish proves that the drive is healthy on its new firmware.

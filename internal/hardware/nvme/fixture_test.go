@@ -257,6 +257,18 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 	return err
 }
 
+// attempts runs a step as its activity does: again after a transient fault.
+func (r *cleanRun) attempts(name string) (err error) {
+	r.t.Helper()
+	for range 5 {
+		err = r.step(r.t.Context(), name)
+		if f, ok := device.AsFault(err); !ok || f.Class != device.Transient {
+			break
+		}
+	}
+	return err
+}
+
 // record writes to the host's records.
 func (r *cleanRun) record(write func() error) error {
 	r.saves++

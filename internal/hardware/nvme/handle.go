@@ -17,13 +17,10 @@ import (
 // handle is one opened drive with every disk that the kernel shows for it.
 type handle struct {
 	c        *controller
-	target   hardware.Target
 	enrolled device.Identity
 	writable bool
 	parts    []part
 	closed   bool
-	// sent counts the commands that change the drive.
-	sent int
 	// usedWriteZeroes: the drive's own Write Zeroes command was used.
 	usedWriteZeroes bool
 }
@@ -307,7 +304,6 @@ func (h *handle) send(ctx context.Context, mayGoOn func() error, r privileged.Re
 	}
 	held := h.heldFiles()
 	held.Image = image
-	h.sent++
 	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, held); err != nil {
 		return err
 	}

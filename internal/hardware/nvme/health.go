@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -35,15 +36,7 @@ func (h *handle) Reset(ctx context.Context) error {
 	if err := h.change(ctx, neverStop, privileged.Request{Verb: privileged.Reset}); err != nil {
 		return err
 	}
-	err := hardware.Poll(ctx, resetTimeout, func() (again bool, err error) {
-		state, err := h.c.Attribute("state")
-		if err != nil || state == "live" {
-			return false, err
-		}
-		return true, hardware.Refused(device.CodeIO, "check the drive and the kernel's log",
-			"the controller %s is still %q %s after its reset", h.c.Controller, state, resetTimeout)
-	})
-	if err != nil {
+	if err := h.awaitLive(ctx, resetTimeout); err != nil {
 		return err
 	}
 	return h.Check(ctx)
@@ -51,3 +44,16 @@ func (h *handle) Reset(ctx context.Context) error {
 
 // resetTimeout is how long a controller may take until it is live again.
 const resetTimeout = 30 * time.Second
+
+// awaitLive waits until the kernel shows the drive's controller live, whatever its number is now. Meanwhile
+// the controller that was reset stays open, and its disks stay claimed.
+func (h *handle) awaitLive(ctx context.Context, timeout time.Duration) error {
+	return hardware.Poll(ctx, timeout, func() (again bool, err error) {
+		state := strings.TrimSpace(h.c.kernelAttribute(h.c.Address, "state"))
+		if state == "live" {
+			return false, nil
+		}
+		return true, hardware.Refused(device.CodeIO, "check the drive and the kernel's log",
+			"the controller at %s is still %q %s after its reset", h.c.Address, state, timeout)
+	})
+}

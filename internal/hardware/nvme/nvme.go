@@ -231,7 +231,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{c: c, target: t, enrolled: enrolled, writable: writable}
+	h := &handle{c: c, enrolled: enrolled, writable: writable}
 	if err := h.take(ctx); err != nil {
 		return nil, err
 	}
