@@ -2,12 +2,14 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 
@@ -134,59 +136,51 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 			return exitReport{}, fmt.Errorf("start the supervisor of the script %s: %s: %w", c.script, file.Name(), os.ErrClosed)
 		}
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	defer func() { stop(nil); asking.Wait() }()
+	if mayGoOn != nil {
+		asking.Go(func() { askUntilRefused(ctx, mayGoOn, stop) })
+	}
 	var answer, words bytes.Buffer
-	cmd := &exec.Cmd{
-		Path: c.supervisor, Args: []string{os.Args[0], Subcommand}, Env: []string{"LC_ALL=C"}, Dir: "/",
-		Stdout: &answer, Stderr: &words, ExtraFiles: held, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
-	}
+	cmd := exec.CommandContext(ctx, c.supervisor)
+	cmd.Args, cmd.Env, cmd.Dir = []string{os.Args[0], Subcommand}, []string{"LC_ALL=C"}, "/"
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = &answer, &words, held, &syscall.SysProcAttr{Setpgid: true}
 	input, err := cmd.StdinPipe()
+	if err == nil {
+		// The end of its input asks the supervisor to stop. How it ends is what counts, not that it was asked.
+		cmd.Cancel = func() error { return errors.Join(input.Close(), os.ErrProcessDone) }
+		err = cmd.Start()
+	}
 	if err != nil {
-		return exitReport{}, fmt.Errorf("start the supervisor of the script %s: %w", c.script, err)
+		return exitReport{}, cmp.Or(context.Cause(ctx), fmt.Errorf("start the supervisor of the script %s: %w", c.script, err))
 	}
-	if err := cmd.Start(); err != nil {
-		return exitReport{}, fmt.Errorf("start the supervisor of the script %s: %w", c.script, err)
-	}
-	_, writeErr := input.Write(append(line, '\n')) // if the supervisor ended at once, its stderr says why
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	why := waitSupervisor(ctx, ended, mayGoOn, func() { _ = input.Close() }) // closed again by Wait
-	if err := errors.Join(writeErr, why.ended); err != nil {
+	_, err = input.Write(append(line, '\n')) // if the supervisor ended at once, its stderr says why
+	if err := errors.Join(err, cmd.Wait()); err != nil {
 		return exitReport{},
 			fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, hardware.OneLine(words.String()))
 	}
 	if err := json.Unmarshal(answer.Bytes(), &result); err != nil {
 		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w", c.script, err)
 	}
-	if why.stopped != nil && result.Stopped {
-		return exitReport{}, why.stopped
+	if why := context.Cause(ctx); why != nil && result.Stopped {
+		return exitReport{}, why
 	}
 	return result, nil
 }
 
-// outcome is how the supervisor ended, and why it was asked to stop, if it was.
-type outcome struct{ ended, stopped error }
-
-// waitSupervisor waits until the supervisor ends. It calls stop once, when ctx ends or mayGoOn
-// fails.
-func waitSupervisor(ctx context.Context, ended <-chan error, mayGoOn func() error, stop func()) (o outcome) {
+// askUntilRefused asks mayGoOn until ctx ends, which its first error does.
+func askUntilRefused(ctx context.Context, mayGoOn func() error, stop context.CancelCauseFunc) {
 	asks := time.NewTicker(stopCheckInterval)
 	defer asks.Stop()
-	over := ctx.Done() // nil if ctx never ends, and after the first reason to stop
 	for {
 		select {
-		case o.ended = <-ended:
-			return o
-		case <-over:
-			o.stopped = context.Cause(ctx)
+		case <-ctx.Done():
+			return
 		case <-asks.C:
-			if mayGoOn == nil || o.stopped != nil {
-				continue
-			}
-			if o.stopped = mayGoOn(); o.stopped == nil {
-				continue
+			if err := mayGoOn(); err != nil {
+				stop(err)
 			}
 		}
-		over = nil
-		stop()
 	}
 }

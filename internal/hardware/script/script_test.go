@@ -274,13 +274,3 @@ func TestAnEndedContextCallsNothing(t *testing.T) {
 	require.ErrorIs(t, err, over)
 	require.Len(t, r.calls(t), before)
 }
-
-// mayGoOn stops the program also if the context never ends, and only once.
-//
-// F1
-func TestProgramIsStoppedOnce(t *testing.T) {
-	over, ended, stops := errors.New("another attempt has it"), make(chan error, 1), 0
-	o := waitSupervisor(context.Background(), ended, func() error { return over }, func() { stops++; ended <- nil })
-	require.Equal(t, outcome{stopped: over}, o)
-	require.Equal(t, 1, stops)
-}

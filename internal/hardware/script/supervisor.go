@@ -9,13 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/host"
@@ -191,24 +190,20 @@ func killChildren(but int) error {
 
 // children lists the children of this process except one.
 func children(but int) (pids []int, err error) {
-	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, err
 	}
-	self := strconv.Itoa(os.Getpid())
-	for _, file := range all {
-		text, err := os.ReadFile(file)
+	for _, process := range all {
+		is, err := process.Stat()
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue // it ended
 		}
 		if err != nil {
 			return nil, err
 		}
-		// The process name may contain anything, also a parenthesis.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err == nil && len(fields) > 1 && fields[1] == self && pid != but {
-			pids = append(pids, pid)
+		if is.PPID == os.Getpid() && process.PID != but {
+			pids = append(pids, process.PID)
 		}
 	}
 	return pids, nil
