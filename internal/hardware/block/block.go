@@ -64,11 +64,11 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 			return hardware.Discovery{}, err
 		}
 	}
-	kind, err := classify(path)
+	isDevice, err := classify(path)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if kind == kindDevice {
+	if isDevice {
 		return d.discoverDevice(ctx, t, given, path, known)
 	}
 	return d.discoverFile(ctx, t, given, path, known)
@@ -90,11 +90,11 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 			return nil, err
 		}
 	}
-	kind, err := classify(enrolled.Path)
+	isDevice, err := classify(enrolled.Path)
 	if err != nil {
 		return nil, err
 	}
-	if kind == kindDevice {
+	if isDevice {
 		return d.openDevice(ctx, given, enrolled, writable)
 	}
 	return d.openFile(ctx, given, enrolled, writable)
@@ -125,31 +125,20 @@ func resolve(given string) (string, error) {
 	return path, nil
 }
 
-// kind is what a path names.
-type kind int
-
-const (
-	kindFile kind = iota
-	kindDevice
-)
-
-// classify finds out what a resolved path names without opening it, because opening a device
-// has side effects. Whoever opens it checks again on the descriptor.
-func classify(path string) (kind, error) {
+// classify says whether a resolved path names a block device or a regular file, without opening it, because
+// opening a device has side effects. Whoever opens it checks again on the descriptor.
+func classify(path string) (isDevice bool, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return 0, openFault(path, err)
+		return false, openFault(path, err)
 	}
-	switch mode := info.Mode(); {
-	case mode.IsRegular():
-		return kindFile, nil
-	case mode&fs.ModeSymlink != 0:
-		return 0, hardware.Changed("path", fmt.Sprintf("%q has become a symbolic link", path))
-	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
-		return kindDevice, nil
-	default:
-		return 0, hardware.Invalid("%q is neither a regular file nor a block device", path)
+	switch mode := info.Mode().Type(); mode {
+	case 0, fs.ModeDevice:
+		return mode == fs.ModeDevice, nil
+	case fs.ModeSymlink:
+		return false, hardware.Changed("path", fmt.Sprintf("%q has become a symbolic link", path))
 	}
+	return false, hardware.Invalid("%q is neither a regular file nor a block device", path)
 }
 
 // openNoFollow opens a resolved path without following a symbolic link in any part of it

@@ -45,19 +45,14 @@ func (s system) checkDiskUnused(path string, n node) error {
 			return hardware.Busy("%q: %s is mounted at %q", path, part.name, m.point)
 		}
 	}
-	err = s.eachSwap(func(_ string, stat *unix.Stat_t) error {
-		if part, ok := findByNumber(parts, deviceNumber(stat)); ok {
-			return hardware.Busy("%q: %s is used as swap", path, part.name)
-		}
-		return nil
-	})
-	if err != nil {
+	is := func(b backing) (string, bool) {
+		part, ok := findByNumber(parts, b.dev)
+		return fmt.Sprintf("%q: %s", path, part.name), ok
+	}
+	if err := s.checkNotSwap(is); err != nil {
 		return err
 	}
-	return s.checkNotLoop(path, n.name, func(l backing) bool {
-		_, ok := findByNumber(parts, l.dev)
-		return ok
-	})
+	return s.checkNotLoop(n.name, is)
 }
 
 // deviceNumber is the number of the block device in stat, or 0.

@@ -1,14 +1,13 @@
 package block
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -30,8 +29,8 @@ type Kernel struct {
 // namespace. When Claim returns it, it is claimed, locked and not in use. It behaves as this
 // package's own Handle.
 type Disk struct {
-	hardware.Handle
-	h *handle
+	*handle
+	dir string // in sysfs
 }
 
 // Claim opens the disk at the node path exclusively and locks it, until the Disk is closed
@@ -48,7 +47,7 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (*Disk, e
 	if err != nil {
 		return nil, err
 	}
-	return &Disk{Handle: h, h: h}, nil
+	return &Disk{h, target.info.node.dir}, nil
 }
 
 // system gives the access to the kernel.
@@ -62,18 +61,12 @@ func (k Kernel) system() system {
 }
 
 // FD is the descriptor that has the claim, for a child process to inherit. Do not close it.
-func (d *Disk) FD() int { return d.h.fd }
-
-// Unseen says which users of the disk were not looked for; see hardware.UserSearcher.
-func (d *Disk) Unseen() string { return d.h.Unseen() }
-
-// ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader.
-func (d *Disk) ReadsAtOnce() int { return d.h.ReadsAtOnce() }
+func (d *Disk) FD() int { return d.fd }
 
 // RefuseSignatures refuses a disk with data that its owner may still want, unless the
 // operator accepts it (F15). Faults: filesystem_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {
-	return refuseSignatures(d.h, d.h.path, d.h.size, t)
+	return refuseSignatures(d, d.path, d.size, t)
 }
 
 // WriteZeroes has the disk write zeroes to [offset, offset+n), in whole blocks, by requests
@@ -83,49 +76,34 @@ func (d *Disk) RefuseSignatures(t hardware.Target) error {
 // here, nor by the kernel, which does so with the ioctl BLKZEROOUT without a word. Fault:
 // command_refused where the kernel does not use the command on this disk.
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
-	h := d.h
 	if err := d.checkBlocks(offset, n); err != nil {
 		return err
 	}
-	if most, err := d.maxWriteZeroes(); err != nil || most == 0 {
-		return cmp.Or(err, error(refusesWriteZeroes(h.path, "queue/write_zeroes_max_bytes is 0")))
+	// 0 where the drive, or the kernel's list of quirks, says that it has no such command.
+	const limit = "queue/write_zeroes_max_bytes"
+	if most, err := attribute(d.dir, limit); err != nil {
+		return hardware.IOFault("read "+limit+" of", d.path, err)
+	} else if strings.Trim(most, "0") == "" {
+		return refusesWriteZeroes(d.path, limit+" is 0")
 	}
 	for n > 0 {
 		some := min(n, hardware.MaxWrite)
-		if err := h.mayWrite(ctx, offset); err != nil {
+		if err := d.mayWrite(ctx, offset); err != nil {
 			return err
 		}
-		h.dirty, h.cacheDropped = true, false
+		d.dirty, d.cacheDropped = true, false
 		// On a block device this mode is the kernel's Write Zeroes without its fallback to
 		// plain writes. Not repeated after EINTR: the kernel's answer is final.
-		err := unix.Fallocate(h.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, some)
+		err := unix.Fallocate(d.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, some)
 		if errors.Is(err, unix.EOPNOTSUPP) {
-			return refusesWriteZeroes(h.path, err.Error())
+			return refusesWriteZeroes(d.path, err.Error())
 		}
 		if err != nil {
-			return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", some, offset), h.path, err)
+			return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", some, offset), d.path, err)
 		}
 		offset, n = offset+some, n-some
 	}
 	return nil
-}
-
-// maxWriteZeroes is the most bytes of one Write Zeroes command that the kernel sends to the
-// disk; 0 means that it sends none, because the drive or the kernel's list of quirks says so.
-func (d *Disk) maxWriteZeroes() (uint64, error) {
-	claimed, ok := d.h.target.(*claimedDisk)
-	if !ok {
-		return 0, hardware.CallerError("%q is not a claimed disk", d.h.path)
-	}
-	text, err := attribute(claimed.info.node.dir, "queue/write_zeroes_max_bytes")
-	if err != nil {
-		return 0, hardware.IOFault("read queue/write_zeroes_max_bytes of", d.h.path, err)
-	}
-	most, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, hardware.IOFault("read queue/write_zeroes_max_bytes of", d.h.path, err)
-	}
-	return most, nil
 }
 
 func refusesWriteZeroes(path, why string) *device.Fault {
@@ -136,32 +114,31 @@ func refusesWriteZeroes(path, why string) *device.Fault {
 
 // checkBlocks refuses a change of anything but whole blocks of a disk that is open for writing.
 func (d *Disk) checkBlocks(offset, n int64) error {
-	if err := d.h.checkOpen(); err != nil {
+	if err := d.checkOpen(); err != nil {
 		return err
 	}
-	return hardware.CheckWrite(d.h.path, d.h.writable, d.h.size, d.h.unit, offset, n)
+	return hardware.CheckWrite(d.path, d.writable, d.size, d.unit, offset, n)
 }
 
 // WriteData writes p at offset, in whole blocks, with the checks of each write of zeroes. p is
 // aligned (see hardware.AlignedBuffer). It is durable after Flush.
 func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
-	h, n := d.h, int64(len(p))
-	if n > hardware.ZeroesLen {
-		return hardware.CallerError("%d bytes are too many for one write of %q", n, h.path)
+	if len(p) > hardware.MaxWrite {
+		return hardware.CallerError("%d bytes are too many for one write of %q", len(p), d.path)
 	}
-	if err := d.checkBlocks(offset, n); err != nil {
+	if err := d.checkBlocks(offset, int64(len(p))); err != nil {
 		return err
 	}
-	if err := h.mayWrite(ctx, offset); err != nil {
+	if err := d.mayWrite(ctx, offset); err != nil {
 		return err
 	}
-	h.dirty, h.cacheDropped = true, false
-	got, err := h.sys.writeAt(h.fd, p, offset)
+	d.dirty, d.cacheDropped = true, false
+	got, err := d.sys.writeAt(d.fd, p, offset)
 	if err == nil && got < len(p) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return hardware.IOFault(fmt.Sprintf("write %d bytes at %d of", n, offset), h.path, err)
+		return hardware.IOFault(fmt.Sprintf("write %d bytes at %d of", len(p), offset), d.path, err)
 	}
 	return nil
 }

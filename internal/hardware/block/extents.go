@@ -123,10 +123,7 @@ func attributes(fd int) (uint32, error) {
 // generation distinguishes a file from a later one with the same inode number, if the file
 // system supports it.
 func generation(fd int) (uint32, error) {
-	// The request number encodes a long, but the kernel writes an int.
-	var number [2]uint32
-	err := ioctl(fd, iocGetVersion, unsafe.Pointer(&number))
-	return number[0], err
+	return unix.IoctlGetUint32(fd, iocGetVersion) // its number encodes a long, but the kernel writes an int
 }
 
 func ioctl(fd int, request uintptr, argument unsafe.Pointer) error {

@@ -237,25 +237,5 @@ func (s system) mounts() ([]mount, error) {
 	return found, nil
 }
 
-// unescape decodes the octal escapes in the kernel's tables.
-func unescape(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) && isOctal(text[i+1:i+4]) {
-			b.WriteByte((text[i+1]-'0')<<6 | (text[i+2]-'0')<<3 | (text[i+3] - '0'))
-			i += 3
-			continue
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
-}
-
-func isOctal(digits string) bool {
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '7' {
-			return false
-		}
-	}
-	return true
-}
+// unescape decodes the escapes in the kernel's tables.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace

@@ -1,7 +1,6 @@
 package block
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +153,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	}
 	for n > 0 {
 		if h.direct && n >= 2*writeSize {
-			done, err := h.writeConcurrently(ctx, offset, n/writeSize*writeSize)
+			done, err := h.writeBesideEachOther(ctx, offset, n)
 			if err != nil {
 				return err
 			}
@@ -174,56 +173,34 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	return nil
 }
 
-// writeConcurrently makes direct writes of writeSize until [offset, offset+n) is written, with
-// writesAtOnce of them under way. It returns how much is written from offset on, and stops at
-// the first error and at the first write that is short, which its caller repeats. The error is
-// that of the device before that of ctx. When it returns, no write is under way.
-func (h *handle) writeConcurrently(ctx context.Context, offset, n int64) (int64, error) {
+// writeBesideEachOther makes up to writesAtOnce direct writes of writeSize at once, and returns how much of
+// [offset, offset+n) is written from its start. A write that is short its caller repeats. The error is that of the
+// device before that of ctx. When it returns, no write is under way.
+func (h *handle) writeBesideEachOther(ctx context.Context, offset, n int64) (done int64, err error) {
 	h.dirty, h.cacheDropped = true, false
-	type ending struct {
-		at, done int64
-		err      error
-	}
-	endings, underWay := make(chan ending, writesAtOnce), 0
-	end, failed := offset+n, error(nil) // everything before end is written or under way
-	await := func() {
-		e := <-endings
-		underWay--
-		if at := e.at + e.done; e.done < writeSize && at < end {
-			end, failed = at, e.err
-		}
-	}
-	var stopped error
-	for at := offset; at < end && stopped == nil; {
-		if underWay == writesAtOnce {
-			await()
-			continue
-		}
-		if stopped = h.mayWrite(ctx, at); stopped != nil {
-			end = at
+	var writing sync.WaitGroup
+	var got [writesAtOnce]int
+	var failed [writesAtOnce]error
+	begun := 0
+	for i := range min(writesAtOnce, int(n/writeSize)) {
+		at := offset + int64(i)*writeSize
+		if err = h.mayWrite(ctx, at); err != nil {
 			break
 		}
-		go func(at int64) {
-			done, err := h.writeDirectly(at)
-			endings <- ending{at, done, err}
-		}(at)
-		underWay++
-		at += writeSize
+		begun++
+		writing.Go(func() { got[i], failed[i] = h.sys.writeAt(h.fd, h.zeroes[:writeSize], at) })
 	}
-	for underWay > 0 {
-		await()
+	writing.Wait()
+	for i := range begun {
+		if failed[i] != nil {
+			return done, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", writeSize, offset+done), h.path, failed[i])
+		}
+		done += int64(got[i]) / h.unit * h.unit
+		if got[i] < writeSize {
+			return done, nil
+		}
 	}
-	return end - offset, cmp.Or(failed, stopped)
-}
-
-// writeDirectly is one direct pwrite of writeSize zeroes, and returns how many whole blocks it
-// wrote. It changes nothing of h.
-func (h *handle) writeDirectly(offset int64) (int64, error) {
-	got, err := h.sys.writeAt(h.fd, h.zeroes[:writeSize], offset)
-	if err != nil {
-		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", writeSize, offset), h.path, err)
-	}
-	return int64(got) / h.unit * h.unit, nil
+	return done, err
 }
 
 // mayWrite checks what must hold directly before each write: ctx, the right to write (F32)

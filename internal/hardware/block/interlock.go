@@ -35,27 +35,24 @@ func inodeAt(path string) (inode, error) {
 // O_EXCL on a regular file excludes no one (measured below a mounted loop). own is the loop
 // device that is the target itself, or "".
 func (s system) checkFileUnused(path string, target inode, own string) error {
-	if err := s.checkNotSwap(path, target); err != nil {
+	is := func(b backing) (string, bool) { return fmt.Sprintf("%q", path), b.file == target }
+	if err := s.checkNotSwap(is); err != nil {
 		return err
 	}
-	if err := s.checkNotLoop(path, own, func(l backing) bool { return l.file == target }); err != nil {
+	if err := s.checkNotLoop(own, is); err != nil {
 		return err
 	}
 	return s.checkNotMounted(path, target)
 }
 
-// checkNotSwap compares the target with each entry of /proc/swaps.
-func (s system) checkNotSwap(path string, target inode) error {
-	return s.eachSwap(func(_ string, stat *unix.Stat_t) error {
-		if inodeOf(stat) == target {
-			return hardware.Busy("%q is used as swap", path)
-		}
-		return nil
-	})
+// backing is what swap or a loop device is on: a file, or the device dev.
+type backing struct {
+	file inode
+	dev  uint64
 }
 
-// eachSwap calls check with each file or device that is used as swap.
-func (s system) eachSwap(check func(name string, stat *unix.Stat_t) error) error {
+// checkNotSwap refuses a target that is used as swap. is recognizes it, and names it.
+func (s system) checkNotSwap(is func(backing) (string, bool)) error {
 	name := filepath.Join(s.proc, "swaps")
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,21 +75,15 @@ func (s system) eachSwap(check func(name string, stat *unix.Stat_t) error) error
 		if err != nil {
 			return hardware.IOFault("stat the swap", swap, err)
 		}
-		if err := check(swap, &stat); err != nil {
-			return err
+		if what, ok := is(backing{inodeOf(&stat), deviceNumber(&stat)}); ok {
+			return hardware.Busy("%s is used as swap", what)
 		}
 	}
 	return nil
 }
 
-// backing is what a loop device is attached to: a file, or the device dev.
-type backing struct {
-	file inode
-	dev  uint64
-}
-
-// checkNotLoop refuses a target that is behind any loop device except own.
-func (s system) checkNotLoop(path, own string, is func(backing) bool) error {
+// checkNotLoop refuses a target that is behind any loop device except own. is recognizes it, and names it.
+func (s system) checkNotLoop(own string, is func(backing) (string, bool)) error {
 	attached, err := filepath.Glob(filepath.Join(s.sys, "block/loop*/loop/backing_file"))
 	if err != nil {
 		return hardware.IOFault("list the loop devices below", s.sys, err)
@@ -106,8 +97,8 @@ func (s system) checkNotLoop(path, own string, is func(backing) bool) error {
 		if err != nil {
 			return err
 		}
-		if known && is(found) {
-			return hardware.Busy("%q is behind the loop device %s", path, name)
+		if what, ok := is(found); known && ok {
+			return hardware.Busy("%s is behind the loop device %s", what, name)
 		}
 	}
 	return nil

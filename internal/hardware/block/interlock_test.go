@@ -69,7 +69,9 @@ func TestLoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 			sys.dev = t.TempDir()
 			sys.sys = tables(t, map[string]string{entry: tc.text})
 			requireCode(t,
-				sys.checkNotLoop(f.path, "", func(l backing) bool { return l.file == inode{f.identity.Device, f.identity.Inode} }),
+				sys.checkNotLoop("", func(b backing) (string, bool) {
+					return "it", b.file == inode{f.identity.Device, f.identity.Inode}
+				}),
 				tc.code)
 		})
 	}
@@ -143,10 +145,10 @@ func TestTablesThatCannotBeReadAreFaults(t *testing.T) {
 	target := inode{f.identity.Device, f.identity.Inode}
 	sys := realSystem()
 	sys.proc = tables(t, map[string]string{"swaps/is/a": "directory", "self/mountinfo/is/a": "directory"})
-	hardwaretest.RequireFault(t, sys.checkNotSwap(f.path, target), device.CodeIO)
+	hardwaretest.RequireFault(t, sys.checkFileUnused(f.path, target, ""), device.CodeIO)
 	hardwaretest.RequireFault(t, sys.checkNotMounted(f.path, target), device.CodeIO)
 	sys.proc = t.TempDir()
-	require.NoError(t, sys.checkNotSwap(f.path, target), "a kernel without swap has no such table")
+	require.NoError(t, sys.checkNotSwap(nil), "a kernel without swap has no such table")
 }
 
 func TestUnescape(t *testing.T) {

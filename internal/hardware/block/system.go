@@ -3,7 +3,6 @@ package block
 import (
 	"errors"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,43 +70,33 @@ func realSystem() system {
 
 // deviceSize is a block device's size in bytes.
 func deviceSize(fd int) (int64, error) {
-	var size uint64
-	err := ioctl(fd, unix.BLKGETSIZE64, unsafe.Pointer(&size))
+	size, err := unix.IoctlGetInt(fd, unix.BLKGETSIZE64)
 	return int64(size), err
 }
 
 // deviceBlock is a block device's logical block size.
 func deviceBlock(fd int) (int, error) {
-	var size int32
-	err := ioctl(fd, unix.BLKSSZGET, unsafe.Pointer(&size))
+	size, err := unix.IoctlGetUint32(fd, unix.BLKSSZGET)
 	return int(size), err
 }
 
 // deviceSeq is the disk sequence number, which changes when a loop gets another file or a
 // drive another medium. It is 0 on kernels before 5.15, which do not have it.
 func deviceSeq(fd int) (uint64, error) {
-	var seq uint64
-	err := ioctl(fd, unix.BLKGETDISKSEQ, unsafe.Pointer(&seq))
+	seq, err := unix.IoctlGetInt(fd, unix.BLKGETDISKSEQ)
 	if errors.Is(err, unix.ENOTTY) {
 		return 0, nil
 	}
-	return seq, err
+	return uint64(seq), err
 }
 
 // setDirect changes O_DIRECT on the open descriptor, so that the writer never needs a second
-// one (F1).
+// one (F1). Of the flags that can be changed, it is the only one that has an effect on a disk or a file.
 func setDirect(fd int, on bool) error {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err != nil {
-		return err
-	}
-	wanted := flags &^ unix.O_DIRECT
+	flags := 0
 	if on {
-		wanted = flags | unix.O_DIRECT
+		flags = unix.O_DIRECT
 	}
-	if wanted == flags {
-		return nil
-	}
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, wanted)
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags)
 	return err
 }
