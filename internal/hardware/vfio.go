@@ -20,10 +20,13 @@ func OpenVFIO(path string) (int, error) { return unix.Open(path, unix.O_RDWR|uni
 // CheckVFIOFree proves that no guest has the PCI device: the kernel lets only one process
 // open a VFIO group at a time, and none while a device of the group is in use by a node of its own (F21).
 // dev is the directory of device nodes, driver the device's present driver, group the number of the
-// IOMMU group ("" if there is none), what names the device in messages, and open is OpenVFIO.
+// IOMMU group ("" if there is none), what names the device in messages, and open is OpenVFIO, or nil for that.
 // A device on a guests' driver that has no node of a group cannot be shown to be free.
 // Faults: target_busy, not_allowed.
 func CheckVFIOFree(dev, driver, group, what string, open func(path string) (int, error)) error {
+	if open == nil {
+		open = OpenVFIO
+	}
 	var nodes []string
 	if group != "" {
 		nodes = []string{group, "noiommu-" + group}

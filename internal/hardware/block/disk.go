@@ -81,7 +81,7 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	}
 	// 0 where the drive, or the kernel's list of quirks, says that it has no such command.
 	const limit = "queue/write_zeroes_max_bytes"
-	if most, err := attribute(d.dir, limit); err != nil {
+	if most, err := hardware.Attribute(d.dir, limit); err != nil {
 		return hardware.IOFault("read "+limit+" of", d.path, err)
 	} else if strings.Trim(most, "0") == "" {
 		return refusesWriteZeroes(d.path, limit+" is 0")

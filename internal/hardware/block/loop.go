@@ -48,7 +48,7 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	if info.Rdevice != 0 {
 		return diskInfo{}, hardware.Invalid("%q is attached to another device: enroll that one", path)
 	}
-	name, err := attribute(v.node.dir, "loop/backing_file")
+	name, err := hardware.Attribute(v.node.dir, "loop/backing_file")
 	if err != nil {
 		return diskInfo{}, hardware.IOFault("read the file's name of", path, err)
 	}

@@ -73,7 +73,7 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 		{"integrity/format", "none", "has metadata (%s) with each block, which writes do not overwrite"},
 		{"hidden", "0", "is hidden (%s): it is one path to another disk"},
 	} {
-		got, err := attribute(dir, no.attribute)
+		got, err := hardware.Attribute(dir, no.attribute)
 		if err != nil {
 			return node{}, hardware.IOFault("read "+no.attribute+" of", path, err)
 		}
@@ -86,7 +86,7 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 
 // checkWritable refuses a read-only device.
 func (s system) checkWritable(path string, n node) error {
-	ro, err := attribute(n.dir, "ro")
+	ro, err := hardware.Attribute(n.dir, "ro")
 	if err != nil {
 		return hardware.IOFault("read ro of", path, err)
 	}
@@ -111,19 +111,6 @@ func (s system) bus(dir string) string {
 	return filepath.Base(link)
 }
 
-// attribute reads one sysfs attribute without surrounding blanks. It is "" if missing.
-func attribute(dir, name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENODATA),
-		errors.Is(err, unix.EINVAL):
-		return "", nil
-	case err != nil:
-		return "", err
-	}
-	return strings.Trim(string(text), " \t\n\x00"), nil
-}
-
 // diskID is what a disk reports about itself.
 type diskID struct{ serial, vendor, model, firmware string }
 
@@ -134,7 +121,7 @@ func (s system) readDiskID(n node) (diskID, error) {
 	var k diskID
 	var err error
 	read := func(name string) string {
-		text, readErr := attribute(n.dir, name)
+		text, readErr := hardware.Attribute(n.dir, name)
 		err = errors.Join(err, readErr)
 		return hardware.CanonicalText(text)
 	}
@@ -216,7 +203,7 @@ func (s system) checkSerialUnique(path string, n node, serial string) error {
 		if dir == n.dir || !slices.Contains(buses, s.bus(dir)) {
 			continue
 		}
-		if hidden, err := attribute(dir, "hidden"); err == nil && hidden == "1" {
+		if hidden, err := hardware.Attribute(dir, "hidden"); err == nil && hidden == "1" {
 			continue // one path to this very disk, without a node
 		}
 		other, err := s.readDiskID(node{dir: dir})
@@ -240,7 +227,7 @@ func (s system) partitions(n node) ([]node, error) {
 	}
 	for _, entry := range entries {
 		dir := filepath.Join(n.dir, entry.Name())
-		if number, err := attribute(dir, "partition"); errors.Is(err, unix.ENOTDIR) || err == nil && number == "" {
+		if number, err := hardware.Attribute(dir, "partition"); errors.Is(err, unix.ENOTDIR) || err == nil && number == "" {
 			continue
 		} else if err != nil {
 			return nil, hardware.IOFault("read", dir, err)

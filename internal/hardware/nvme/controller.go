@@ -47,7 +47,7 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 		return nil, hardware.Invalid("the driver nvme needs the PCI address of the drive (--address)")
 	}
 	c := &controller{Driver: d, fence: t.Fence, reflashed: t.Reflashed, options: chosen}
-	if c.pci, err = d.findController(address); err != nil {
+	if c.pci, err = privileged.FindController(d.sys, address); err != nil {
 		return nil, err
 	}
 	// The host's rules may refuse another drive without saying that it is another one (F27).
@@ -73,11 +73,6 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 		return nil, hardware.Changed("path", fmt.Sprintf("enrolled at %s, opened at %s", known.Path, address))
 	}
 	return c, c.readIdentity(ctx)
-}
-
-// findController finds the NVMe controller at a PCI address.
-func (d *Driver) findController(address string) (pci.Device, error) {
-	return privileged.FindController(d.sys, address)
 }
 
 // readIdentity reads Identify Controller through the open node.
@@ -228,15 +223,12 @@ func (d *Driver) kernelSerial(address string) string {
 
 // kernelAttribute is what sysfs shows for the drive at an address, or "".
 func (d *Driver) kernelAttribute(address, name string) string {
-	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*", name))
+	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*"))
 	if err != nil || len(all) != 1 {
 		return ""
 	}
-	text, err := os.ReadFile(all[0])
-	if err != nil {
-		return "" // the drive is being removed; enrollment will report it
-	}
-	return string(text)
+	text, _ := hardware.Attribute(all[0], name) // of a drive that is being removed the enrollment will report it
+	return text
 }
 
 // closeAndJoin closes the drive and joins its error to *err.

@@ -2,7 +2,6 @@ package nvme
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -49,7 +48,7 @@ const resetTimeout = 30 * time.Second
 // the controller that was reset stays open, and its disks stay claimed.
 func (h *handle) awaitLive(ctx context.Context, timeout time.Duration) error {
 	return hardware.Poll(ctx, timeout, func() (again bool, err error) {
-		state := strings.TrimSpace(h.c.kernelAttribute(h.c.Address, "state"))
+		state := h.c.kernelAttribute(h.c.Address, "state")
 		if state == "live" {
 			return false, nil
 		}

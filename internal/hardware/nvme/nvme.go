@@ -64,14 +64,14 @@ type Driver struct {
 
 // New returns the driver.
 func New(host Host) *Driver {
-	d := &Driver{host: host, sys: "/sys", dev: "/dev", timeout: kernelTimeout}
+	d := &Driver{host: host, sys: "/sys", dev: "/dev", timeout: privileged.KernelTimeout}
 	if host.Specs == nil {
 		d.host.Specs = func() (pci.Specs, error) { return nil, nil }
 	}
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}
-	d.local = &privileged.Local{Tool: host.Tool, Run: host.Run, Sys: d.sys, Dev: d.dev, Timeout: kernelTimeout}
+	d.local = &privileged.Local{Tool: host.Tool, Run: host.Run, Sys: d.sys, Dev: d.dev, Timeout: privileged.KernelTimeout}
 	if d.local.Tool == "" {
 		d.local.Tool = "nvme"
 	}
@@ -149,7 +149,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 		}
 		found = append(found, hardware.Found{
 			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address),
-			Model:      strings.TrimSpace(d.kernelAttribute(dev.Address, "model")),
+			Model:      d.kernelAttribute(dev.Address, "model"),
 			OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev, entry),
 		})
 	}

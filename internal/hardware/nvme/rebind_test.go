@@ -13,6 +13,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
+	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/pci"
 )
 
@@ -71,7 +72,7 @@ func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, root := guestFixture(t, tt.on)
-			dev, err := d.findController(guestAddress)
+			dev, err := privileged.FindController(d.sys, guestAddress)
 			require.NoError(t, err)
 			_, err = d.ensureHostDriver(t.Context(), dev, tt.rebind, nil)
 			f, ok := device.AsFault(err)
@@ -87,10 +88,10 @@ func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 //
 // F21
 func TestDriveOfAGuestIsNotTaken(t *testing.T) {
-	d, root := guestFixture(t, guestDriver)
+	d, root := guestFixture(t, hardware.GuestDriver)
 	asked := ""
 	d.local.OpenGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
-	dev, err := d.findController(guestAddress)
+	dev, err := privileged.FindController(d.sys, guestAddress)
 	require.NoError(t, err)
 	_, err = d.ensureHostDriver(t.Context(), dev, true, nil)
 	f, ok := device.AsFault(err)
@@ -98,16 +99,16 @@ func TestDriveOfAGuestIsNotTaken(t *testing.T) {
 	require.Equal(t, device.CodeTargetBusy, f.Code)
 	require.Contains(t, f.Message, "a guest still has the drive")
 	require.Equal(t, filepath.Join(root, "dev/vfio/12"), asked)
-	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
+	require.Empty(t, read(t, root, "sys/bus/pci/drivers", hardware.GuestDriver, "unbind"))
 }
 
 // The drive is unbound, offered to the driver nvme only, and the override is cleared.
 //
 // S2.60
 func TestRebindTakesItBack(t *testing.T) {
-	d, root := guestFixture(t, guestDriver)
+	d, root := guestFixture(t, hardware.GuestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
-	dev, err := d.findController(guestAddress)
+	dev, err := privileged.FindController(d.sys, guestAddress)
 	require.NoError(t, err)
 	probed := make(chan struct{})
 	go func() {
@@ -115,26 +116,26 @@ func TestRebindTakesItBack(t *testing.T) {
 		// This is what the kernel does.
 		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Minute,
 			time.Millisecond)
-		bound(t, root, hostDriver)
+		bound(t, root, privileged.HostDriver)
 	}()
 	dev, err = d.ensureHostDriver(t.Context(), dev, true, nil)
 	<-probed
 	require.NoError(t, err)
-	require.Equal(t, hostDriver, dev.Driver)
-	require.Equal(t, guestAddress, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
+	require.Equal(t, privileged.HostDriver, dev.Driver)
+	require.Equal(t, guestAddress, read(t, root, "sys/bus/pci/drivers", hardware.GuestDriver, "unbind"))
 	require.Equal(t, "\n", read(t, root, "sys/bus/pci/devices", guestAddress, "driver_override"))
 }
 
 // Discovery changes nothing.
 func TestDiscoveryDoesNotRebind(t *testing.T) {
-	d, root := guestFixture(t, guestDriver)
+	d, root := guestFixture(t, hardware.GuestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
 	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}},
 		device.Identity{})
 	f, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, device.CodeTargetBusy, f.Code)
-	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
+	require.Empty(t, read(t, root, "sys/bus/pci/drivers", hardware.GuestDriver, "unbind"))
 }
 
 func TestUnknownSettingsAreRefused(t *testing.T) {

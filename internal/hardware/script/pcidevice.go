@@ -106,20 +106,13 @@ func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/de
 // inspect reads the device from sysfs, and refuses one that this driver does not handle or
 // that the host's rules do not allow.
 func (c *pciDevice) inspect(address string, known device.Identity) error {
-	dev, found, err := pci.ReadDevice(c.devices(), address)
+	dev, err := hardware.FindPCI(c.host.Sys, address)
 	switch {
 	case err != nil:
 		return err
-	case !found:
-		return hardware.Missing("there is no PCI device at %s", address)
 	case strings.HasPrefix(dev.Class, storage):
 		return hardware.Invalid("the device at %s is storage (class %s): the drivers nvme and block erase storage and "+
 			"prove it", address, dev.Class)
-	case dev.Type == pci.Virtual:
-		return hardware.Invalid("%s is a virtual function; only whole devices are cleaned", address)
-	case len(dev.Functions) > 0:
-		return hardware.Refused(device.CodeTargetShared, "disable its virtual functions",
-			"%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
 	}
 	c.pci = dev
 	// The rules may refuse another device without saying that it is another one (F27).
@@ -174,15 +167,9 @@ func (c *pciDevice) checkUnused() error {
 		interfaces = append(interfaces, filepath.Base(folder))
 	}
 	for _, name := range interfaces {
-		text, err := os.ReadFile(filepath.Join(c.host.Sys, "class/net", name, "flags"))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // removed or renamed meanwhile; the next check sees that
-		}
-		if err != nil {
-			return fmt.Errorf("check whether %s is up: %w", name, err)
-		}
-		flags, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 32)
-		if err != nil {
+		text, err := hardware.Attribute(filepath.Join(c.host.Sys, "class/net", name), "flags")
+		flags, invalid := strconv.ParseUint(cmp.Or(text, "0"), 0, 32) // it may have been renamed: the next check sees that
+		if err := cmp.Or(err, invalid); err != nil {
 			return fmt.Errorf("check whether %s is up: %w", name, err)
 		}
 		if flags&unix.IFF_UP != 0 {

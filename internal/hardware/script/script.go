@@ -59,7 +59,7 @@ func New(h Host) *Driver {
 	if h.Dev == "" {
 		h.Dev = "/dev"
 	}
-	return &Driver{host: h, proc: "/proc", openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout,
+	return &Driver{host: h, proc: "/proc", grace: grace, identifyTimeout: identifyTimeout,
 		busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
 }
 

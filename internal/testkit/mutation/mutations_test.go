@@ -279,7 +279,8 @@ var mutations = []mutation{
 	{
 		rule: "F21", name: "a drive is not taken from a running guest",
 		file: "internal/hardware/nvme/privileged/rebind.go",
-		old: `	if err := l.checkVFIOFree(dev); err != nil {
+		old: `	err = hardware.CheckVFIOFree(l.Dev, dev.Driver, dev.IOMMUGroup, "the drive at "+dev.Address, l.OpenGroup)
+	if err != nil {
 		return err
 	}
 `,

@@ -1,8 +1,8 @@
 package privileged
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,25 +36,13 @@ type Disk struct {
 	NSID            uint32
 }
 
-// FindController finds the NVMe controller at a PCI address. It refuses a virtual function,
-// and a function that has virtual functions. Faults: target_missing, invalid_setting,
-// target_shared.
+// FindController finds the NVMe controller at a PCI address. Faults: those of hardware.FindPCI.
 func FindController(sys, address string) (pci.Device, error) {
-	dev, found, err := pci.ReadDevice(filepath.Join(sys, "bus/pci/devices"), address)
-	switch {
-	case err != nil:
-		return pci.Device{}, err
-	case !found:
-		return pci.Device{}, hardware.Missing("there is no PCI device at %s", address)
-	case dev.Class != PCIClass:
-		return pci.Device{}, hardware.Invalid("the device at %s is not an NVMe controller (class %s)", address, dev.Class)
-	case dev.Type == pci.Virtual:
-		return pci.Device{}, hardware.Invalid("%s is a virtual function; only whole drives are cleaned", address)
-	case len(dev.Functions) > 0:
-		return pci.Device{}, hardware.Refused(device.CodeTargetShared, "disable its virtual functions",
-			"%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
+	dev, err := hardware.FindPCI(sys, address)
+	if err == nil && dev.Class != PCIClass {
+		err = hardware.Invalid("the device at %s is not an NVMe controller (class %s)", address, dev.Class)
 	}
-	return dev, nil
+	return dev, err
 }
 
 // Attribute reads one of the controller's sysfs attributes.
@@ -116,22 +104,18 @@ func (p DevicePath) Disks() ([]Disk, error) {
 				continue
 			}
 			s := Disk{Name: entry.Name(), Dir: filepath.Join(dir, entry.Name()), Node: filepath.Join(p.Dev, entry.Name())}
-			if hidden, err := os.ReadFile(filepath.Join(s.Dir, "hidden")); err == nil &&
-				strings.TrimSpace(string(hidden)) == "1" {
+			if hidden, err := hardware.Attribute(s.Dir, "hidden"); err == nil && hidden == "1" {
 				continue // one path to a disk that is listed below the subsystem
 			}
-			text, err := os.ReadFile(filepath.Join(s.Dir, "nsid"))
-			if err != nil {
+			text, err := hardware.Attribute(s.Dir, "nsid")
+			nsid, invalid := strconv.ParseUint(text, 10, 32)
+			if err := cmp.Or(err, invalid); err != nil {
 				return nil, hardware.Missing("cannot read the namespace of %s: %v", s.Name, err)
-			}
-			nsid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-			if err != nil {
-				return nil, fmt.Errorf("the namespace of %s: %w", s.Name, err)
 			}
 			s.NSID = uint32(nsid)
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b Disk) int { return int(int64(a.NSID) - int64(b.NSID)) })
+	slices.SortFunc(all, func(a, b Disk) int { return cmp.Compare(a.NSID, b.NSID) })
 	return all, nil
 }

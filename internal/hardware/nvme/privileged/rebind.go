@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"burnish/internal/hardware"
-	"burnish/internal/pci"
 )
 
 // HostDriver is the kernel driver that a drive must be bound to for cleaning (S2.60).
@@ -31,7 +30,8 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 		return hardware.Busy("the drive at %s is on the driver %s; Burnish rebinds only from %s", dev.Address, dev.Driver,
 			hardware.GuestDriver)
 	}
-	if err := l.checkVFIOFree(dev); err != nil {
+	err = hardware.CheckVFIOFree(l.Dev, dev.Driver, dev.IOMMUGroup, "the drive at "+dev.Address, l.OpenGroup)
+	if err != nil {
 		return err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -53,15 +53,6 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 		}
 	}
 	return nil
-}
-
-// checkVFIOFree proves that no guest has the drive.
-func (l *Local) checkVFIOFree(dev pci.Device) error {
-	open := l.OpenGroup
-	if open == nil {
-		open = hardware.OpenVFIO
-	}
-	return hardware.CheckVFIOFree(l.Dev, dev.Driver, dev.IOMMUGroup, "the drive at "+dev.Address, open)
 }
 
 // writeAttribute writes one sysfs attribute.
