@@ -68,10 +68,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if isDevice {
-		return d.discoverDevice(ctx, t, given, path, known)
-	}
-	return d.discoverFile(ctx, t, given, path, known)
+	return d.discover(ctx, t, &target{sys: d.sys, rules: d.rules, given: given, enrolled: device.Identity{Path: path},
+		device: isDevice, writable: true}, known)
 }
 
 // Open opens the enrolled target once, exclusively until Close, and proves on that descriptor
@@ -94,10 +92,8 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err != nil {
 		return nil, err
 	}
-	if isDevice {
-		return d.openDevice(ctx, given, enrolled, writable)
-	}
-	return d.openFile(ctx, given, enrolled, writable)
+	return d.open(ctx, &target{sys: d.sys, rules: d.rules, given: given, enrolled: enrolled, device: isDevice,
+		writable: writable})
 }
 
 // pathSetting reads the setting path and refuses all others.

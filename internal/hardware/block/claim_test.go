@@ -174,7 +174,7 @@ func TestAnOpenNodeForCommandsIsAUse(t *testing.T) {
 	f := enrollLoop(t, workDir(t), mib)
 	h := f.open(t, true)
 	defer func() { require.NoError(t, h.Close()) }()
-	disk := h.target.(*disk)
+	disk := h.target.(*target)
 	disk.sys.proc = "/proc"
 	v, dir := disk.info, t.TempDir()
 	for name, c := range map[string]struct {

@@ -331,7 +331,7 @@ func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
 			h := f.open(t, true)
 			calls := record(t, h)
 			write := h.sys.pwrite
-			target := h.target.(*disk)
+			target := h.target.(*target)
 			h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
 				n, err := write(fd, p, offset)
 				tc.happens(&target.sys)

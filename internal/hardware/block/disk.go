@@ -42,12 +42,12 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (*Disk, e
 	if err != nil {
 		return nil, err
 	}
-	target := &claimedDisk{disk{sys: s, enrolled: device.Identity{Path: path}, writable: writable}}
-	h, err := take(ctx, s, target, fd, writable)
+	of := &claimedDisk{target{sys: s, enrolled: device.Identity{Path: path}, device: true, writable: writable}}
+	h, err := take(ctx, s, of, fd, writable)
 	if err != nil {
 		return nil, err
 	}
-	return &Disk{h, target.info.node.dir}, nil
+	return &Disk{h, of.info.node.dir}, nil
 }
 
 // system gives the access to the kernel.
@@ -155,23 +155,23 @@ func (k Kernel) CheckUnused(path, dir string) error {
 }
 
 // claimedDisk is the openTarget of a Disk: a disk without settings, rules or a serial of its own.
-type claimedDisk struct{ disk }
+type claimedDisk struct{ target }
 
 // inspectClaimed reads the number, size and block size of an open disk.
-func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
+func (s system) inspectClaimed(fd int, path string) (info, error) {
 	dev, err := openNumber(fd, path)
 	if err != nil {
-		return diskInfo{}, err
+		return info{}, err
 	}
 	dir, err := s.deviceDir(dev)
 	if errors.Is(err, fs.ErrNotExist) {
-		return diskInfo{}, hardware.Missing("%q no longer exists", path)
+		return info{}, hardware.Missing("%q no longer exists", path)
 	}
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("find", path, err)
+		return info{}, hardware.IOFault("find", path, err)
 	}
 	if own := s.nodePath(dir); own != path {
-		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is a node of %q", path, own))
+		return info{}, hardware.Changed("path", fmt.Sprintf("%q is a node of %q", path, own))
 	}
 	v, err := s.measure(fd, path, node{name: filepath.Base(dir), dir: dir, dev: dev})
 	if err == nil && (v.unit <= 0 || v.unit > hardware.Align) {

@@ -62,9 +62,10 @@ func (s system) fileSystemOf(fd int, path string) (fileSystem, unix.Statfs_t, er
 // checkOverwrites proves, as far as the kernel shows it, that writes to the file overwrite
 // the bytes that a tenant left. It checks the mount options, the file's flags, its extents,
 // and what is below the file system. depth counts the loop devices above it, 0 for the target itself.
-func (s system) checkOverwrites(fd int, path string, stat *unix.Stat_t, on fileSystem, depth int) error {
+func (s system) checkOverwrites(fd int, path string, file fileInfo, depth int) error {
+	on, dev := file.on, uint64(file.stat.Dev)
 	if on.dataJournal {
-		if err := s.checkNoDataJournal(fd, path, stat.Dev); err != nil {
+		if err := s.checkNoDataJournal(fd, path, dev); err != nil {
 			return err
 		}
 	}
@@ -76,7 +77,7 @@ func (s system) checkOverwrites(fd int, path string, stat *unix.Stat_t, on fileS
 	if !on.onDisk {
 		return nil
 	}
-	if err := s.checkBacking(path, stat.Dev, depth); err != nil {
+	if err := s.checkBacking(path, dev, depth); err != nil {
 		return err
 	}
 	return eachExtent(fd, path, func(flags uint32) error {
@@ -169,7 +170,7 @@ func (s system) checkBacking(path string, dev uint64, depth int) (err error) {
 	}
 	on, _, err := s.fileSystemOf(fd, below)
 	if err == nil {
-		err = s.checkOverwrites(fd, below, &stat, on, depth+1)
+		err = s.checkOverwrites(fd, below, fileInfo{&stat, on}, depth+1)
 	}
 	if fault, ok := device.AsFault(err); ok {
 		return hardware.Refused(fault.Code, fault.Remedy, "%q is on a loop device: %s", path, fault.Message)

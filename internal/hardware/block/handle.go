@@ -40,6 +40,8 @@ type openTarget interface {
 	// cacheFD is the descriptor of a file below the target that has its own cache, such as
 	// the file behind a loop device, or -1.
 	cacheFD() int
+	// mark is the change mark; see hardware.ChangeMarker.
+	mark(ctx context.Context, fd int) (string, error)
 	// unseen is what the last check could not look into.
 	unseen() string
 	// close closes what is open besides the handle's descriptor.
@@ -303,11 +305,7 @@ func (h *handle) ChangeMark(ctx context.Context) (string, error) {
 	if err := h.checkOpen(); err != nil {
 		return "", err
 	}
-	fd := h.target.cacheFD()
-	if _, ok := h.target.(*file); ok {
-		fd = h.fd
-	}
-	return changeMark(ctx, fd, h.path)
+	return h.target.mark(ctx, h.fd)
 }
 
 // Close closes the descriptor, which releases the lock.

@@ -21,8 +21,6 @@ const modelLoop = "loop"
 type loopImage struct {
 	fd   int
 	path string
-	stat *unix.Stat_t
-	on   fileSystem
 	info unix.LoopInfo64
 }
 
@@ -33,39 +31,38 @@ func (i *loopImage) close() error {
 	return nil
 }
 
-// addLoopImage adds the file behind a loop device to its diskInfo.
-func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
+// addLoopImage adds the file behind a loop device to its info.
+func (s system) addLoopImage(fd int, v info) (info, error) {
 	path := v.identity.Path
-	info, err := s.loopStatus(fd)
+	status, err := s.loopStatus(fd)
 	if errors.Is(err, unix.ENXIO) {
-		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device",
+		return info{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device",
 			"%q has no file behind it", path)
 	}
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the status of the loop device", path, err)
+		return info{}, hardware.IOFault("read the status of the loop device", path, err)
 	}
 	// Rdevice is 0 for a file. A device behind the loop must be enrolled itself.
-	if info.Rdevice != 0 {
-		return diskInfo{}, hardware.Invalid("%q is attached to another device: enroll that one", path)
+	if status.Rdevice != 0 {
+		return info{}, hardware.Invalid("%q is attached to another device: enroll that one", path)
 	}
 	name, err := hardware.Attribute(v.node.dir, "loop/backing_file")
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the file's name of", path, err)
+		return info{}, hardware.IOFault("read the file's name of", path, err)
 	}
 	below, err := openNoFollow(name, unix.O_RDONLY)
 	if err != nil {
-		return diskInfo{}, loopFileFault(path, name, err)
+		return info{}, loopFileFault(path, name, err)
 	}
-	i := &loopImage{fd: below, path: name, info: *info}
-	v.image = i
-	identity, stat, on, err := s.identify(below, v.identity.Given, name)
+	v.image = &loopImage{fd: below, path: name, info: *status}
+	identity, file, err := s.identify(below, v.identity.Given, name)
 	if err != nil {
 		return v, loopFileFault(path, name, err)
 	}
-	if (inode{dev: info.Device, ino: info.Inode}) != inodeOf(stat) {
+	if (inode{dev: status.Device, ino: status.Inode}) != inodeOf(file.stat) {
 		return v, hardware.Changed("inode", fmt.Sprintf("%q names another file than the one behind %q", name, path))
 	}
-	i.stat, i.on = stat, on
+	v.file = file
 	v.identity.Serial, v.identity.Model = identity.Serial, modelLoop
 	v.identity.Device, v.identity.Inode = identity.Device, identity.Inode
 	return v, nil
@@ -87,22 +84,20 @@ func loopFileFault(loop, file string, err error) error {
 
 // checkCovered proves that the loop shows every byte of its file, because hidden bytes would
 // not be erased.
-func (i *loopImage) checkCovered(loop string, size int64, first bool) error {
+func (i *loopImage) checkCovered(loop string, size, whole int64, first bool) error {
 	limit := int64(i.info.Sizelimit)
-	if i.info.Offset == 0 && (limit == 0 || limit == i.stat.Size) && size == i.stat.Size {
+	if i.info.Offset == 0 && (limit == 0 || limit == whole) && size == whole {
 		return nil
 	}
-	message := fmt.Sprintf("%q shows %d bytes from offset %d of its file, which has %d", loop, size,
-		i.info.Offset, i.stat.Size)
+	message := fmt.Sprintf("%q shows %d bytes from offset %d of its file, which has %d", loop, size, i.info.Offset, whole)
 	if first {
 		return hardware.Invalid("%s: attach the whole file, a multiple of 512 bytes, without offset or size limit", message)
 	}
 	return hardware.Changed("size", message)
 }
 
-// checkUnchanged proves, on the open descriptors, that the loop still shows this file, and
-// that the file has the same size and only one name.
-func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled device.Identity) error {
+// checkAttached proves, on the open descriptor, that the loop still shows this file.
+func (i *loopImage) checkAttached(sys system, fd int, loop string) error {
 	now, err := sys.loopStatus(fd)
 	if err != nil {
 		return hardware.IOFault("read the status of the loop device", loop, err)
@@ -110,14 +105,6 @@ func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled dev
 	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset ||
 		now.Sizelimit != i.info.Sizelimit {
 		return hardware.Changed("inode", fmt.Sprintf("%q was attached to something else after it was opened", loop))
-	}
-	stat, err := checkRegular(i.fd, i.path)
-	if err != nil {
-		return loopFileFault(loop, i.path, err)
-	}
-	if stat.Size != enrolled.Size {
-		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes, enrolled were %d", loop, stat.Size,
-			enrolled.Size))
 	}
 	return nil
 }

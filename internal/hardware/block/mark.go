@@ -14,13 +14,10 @@ import (
 // tick is longer than one of the clock by which file systems date changes.
 const tick = 20 * time.Millisecond
 
-// changeMark is the change time of an open file; of the descriptor -1 it is "" (SAFETY F39). Two
+// changeMark is the change time of an open file (SAFETY F39). Two
 // changes within one tick of the clock get the same time, so it waits until a later one gets
 // another.
 func changeMark(ctx context.Context, fd int, path string) (mark string, err error) {
-	if fd < 0 {
-		return "", nil
-	}
 	err = hardware.RetryInterrupted(ctx, 3*tick, func() error {
 		var now unix.Timespec
 		var stat unix.Stat_t

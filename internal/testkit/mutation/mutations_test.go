@@ -140,7 +140,7 @@ var mutations = []mutation{
 	},
 	{
 		rule: "F11", name: "each write first checks that the device is still the opened one",
-		file: "internal/hardware/block/device.go",
+		file: "internal/hardware/block/target.go",
 		old:  `	if seq != d.info.seq {`,
 		new:  `	if seq < 0 {`,
 		pkg:  "./internal/hardware/block", test: "TestDeviceIsCheckedBeforeEveryWrite",
