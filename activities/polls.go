@@ -81,7 +81,7 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 	for _, s := range servers {
 		// None if the appliance has not read it yet, or there is none.
 		if forms := hardware.SerialForms(s.Serial); forms != nil {
-			bySerial[hardware.SerialKey(s.Serial)] = s
+			bySerial[device.SerialKey(s.Serial)] = s
 			serials = append(serials, forms...)
 		}
 	}
@@ -94,7 +94,7 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 	}
 	var hints []pollHint
 	for name, e := range devices {
-		if signal, count := p.examine(e, bySerial[hardware.SerialKey(e.Status.Serial)]); signal != "" {
+		if signal, count := p.examine(e, bySerial[device.SerialKey(e.Status.Serial)]); signal != "" {
 			hints = append(hints, pollHint{name, signal, count})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/oneview"
 	"burnish/workflows/client"
@@ -74,11 +75,11 @@ func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page one
 			return fmt.Errorf("list the devices: %w", err)
 		}
 		for _, d := range devices {
-			enrolled[hardware.SerialKey(d.Status.Serial)] = true
+			enrolled[device.SerialKey(d.Status.Serial)] = true
 		}
 	}
 	for _, server := range matching {
-		if enrolled[hardware.SerialKey(server.Serial)] {
+		if enrolled[device.SerialKey(server.Serial)] {
 			found.Enrolled++
 			continue
 		}

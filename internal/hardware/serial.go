@@ -8,9 +8,9 @@ import (
 )
 
 // CanonicalSerial is the one form of a serial, whichever driver or table it comes from: a
-// CanonicalText (F23), or "" for what SerialKey takes for none.
+// CanonicalText (F23), or "" for what device.SerialKey takes for none.
 func CanonicalSerial(text string) string {
-	if SerialKey(text) == "" {
+	if device.SerialKey(text) == "" {
 		return ""
 	}
 	return CanonicalText(text)
@@ -25,16 +25,13 @@ func CanonicalText(text string) string {
 // SameSerial compares two systems' readings of a serial number. An unknown one is equal to
 // none.
 func SameSerial(a, b string) bool {
-	return SerialKey(a) != "" && SerialKey(a) == SerialKey(b)
+	return device.SerialKey(a) != "" && device.SerialKey(a) == device.SerialKey(b)
 }
-
-// SerialKey is device.SerialKey.
-func SerialKey(text string) string { return device.SerialKey(text) }
 
 // SerialForms are the forms of a serial number in which a listing of devices may have it: a
 // listing compares whole words.
 func SerialForms(text string) []string {
-	canonical, key := CanonicalSerial(text), SerialKey(text)
+	canonical, key := CanonicalSerial(text), device.SerialKey(text)
 	if key == "" {
 		return nil
 	}

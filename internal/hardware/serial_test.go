@@ -67,6 +67,6 @@ func TestSerialFormsAreWhatAListingMayHave(t *testing.T) {
 	require.Equal(t, []string{" c z1 ", "c_z1", "C_Z1", "CZ1", "cz1"}, hardware.SerialForms(" c z1 "))
 	require.Empty(t, hardware.SerialForms(" _"))
 	for _, seen := range []string{"C Z1", "c\tz1", "C_Z1", "CZ1"} {
-		require.Equal(t, "CZ1", hardware.SerialKey(seen))
+		require.Equal(t, "CZ1", device.SerialKey(seen))
 	}
 }

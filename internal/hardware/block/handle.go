@@ -65,9 +65,8 @@ type handle struct {
 	direct bool
 	// dirty: written since the last fsync.
 	dirty bool
-	// reading is locked for each read that uses what is below.
+	// reading is locked for each read through a cache.
 	reading sync.Mutex
-	bounce  []byte
 	// cacheDropped: no cache holds data from before the last write. Nothing from readUpTo on
 	// was read since.
 	cacheDropped bool

@@ -14,7 +14,7 @@ import (
 // processor.
 const readsAtOnce = 2
 
-// bounceLen is the size of the buffer for unaligned reads.
+// bounceLen is the largest buffer of an unaligned read.
 const bounceLen = 1 << 20
 
 // ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader. A
@@ -27,7 +27,7 @@ func (h *handle) ReadsAtOnce() int {
 }
 
 // ReadAt bypasses the page cache; see hardware.Handle. It fills an aligned buffer at an
-// aligned offset without a copy, and beside others if they are like that too.
+// aligned offset without a copy.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if err := h.checkOpen(); err != nil {
 		return 0, err
@@ -35,36 +35,12 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
 		return 0, hardware.CallerError("%d is before the start of %q", offset, h.path)
 	}
-	done, err := h.readDirectly(p, offset)
-	if err != nil || done == len(p) {
-		return done, err
-	}
-	h.reading.Lock()
-	defer h.reading.Unlock()
-	got, err := h.readInOrder(p[done:], offset+int64(done))
-	return done + got, err
-}
-
-// readDirectly reads what one aligned direct read gives, while others do so too. It leaves to
-// readInOrder what it cannot read so.
-func (h *handle) readDirectly(p []byte, offset int64) (int, error) {
-	whole := len(p) / hardware.Align * hardware.Align
-	if h.ReadsAtOnce() == 1 || whole == 0 || offset+int64(whole) > h.size || !isAligned(p, offset) {
-		return 0, nil
-	}
-	got, err := h.read(p[:whole], offset)
-	return got / hardware.Align * hardware.Align, err
-}
-
-// isAligned: a direct read at offset may fill p.
-func isAligned(p []byte, offset int64) bool {
-	return offset%hardware.Align == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0
-}
-
-// readInOrder is ReadAt for the one caller that has locked reading.
-func (h *handle) readInOrder(p []byte, offset int64) (int, error) {
-	if err := h.dropCaches(offset, int64(len(p))); err != nil {
-		return 0, err
+	if h.ReadsAtOnce() == 1 {
+		h.reading.Lock()
+		defer h.reading.Unlock()
+		if err := h.dropCaches(offset, int64(len(p))); err != nil {
+			return 0, err
+		}
 	}
 	done := 0
 	for done < len(p) && offset+int64(done) < h.size {
@@ -92,7 +68,7 @@ func (h *handle) dropCaches(offset, n int64) error {
 	if below := h.target.cacheFD(); below >= 0 {
 		caches = append(caches, below)
 	}
-	if len(caches) == 0 || h.cacheDropped && offset >= h.readUpTo {
+	if h.cacheDropped && offset >= h.readUpTo {
 		h.readUpTo = offset + n
 		return nil
 	}
@@ -115,14 +91,12 @@ func (h *handle) dropCaches(offset, n int64) error {
 func (h *handle) readSome(p []byte, offset int64) (int, error) {
 	skip := int(offset % hardware.Align)
 	whole := len(p) / hardware.Align * hardware.Align
-	if whole > 0 && isAligned(p, offset) {
+	if whole > 0 && skip == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0 {
 		return h.read(p[:whole], offset)
 	}
-	if h.bounce == nil {
-		h.bounce = hardware.AlignedBuffer(bounceLen)
-	}
 	wanted := (skip + len(p) + hardware.Align - 1) / hardware.Align * hardware.Align
-	got, err := h.read(h.bounce[:min(wanted, bounceLen)], offset-int64(skip))
+	aligned := hardware.AlignedBuffer(min(wanted, bounceLen))
+	got, err := h.read(aligned, offset-int64(skip))
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +104,7 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 		// A partial block before the end: the rest would not be aligned.
 		return 0, hardware.IOFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
 	}
-	return copy(p, h.bounce[skip:got]), nil
+	return copy(p, aligned[skip:got]), nil
 }
 
 // read is one aligned pread. It is short at the end of the target.

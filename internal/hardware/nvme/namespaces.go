@@ -120,11 +120,13 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 		identity.Size, identity.BlockSize, identity.Given = known.Size, known.BlockSize, known.Given
 		return identity, nil
 	}
-	formats := now.formats()
-	if len(formats) == 0 && c.id.Capabilities().ManageNamespaces {
-		return c.withDefaultFormat(identity)
+	// A drive without any namespace has blocks of 512 bytes, the factory format; Consolidate checks that it
+	// has that format.
+	manages := c.id.Capabilities().ManageNamespaces
+	if len(now.allocated) == 0 && manages {
+		identity.BlockSize = 512
 	}
-	for _, format := range formats {
+	for _, format := range now.formats() {
 		if format.Metadata == 0 && format.BlockSize > 0 && identity.BlockSize == 0 {
 			identity.BlockSize = format.BlockSize
 		}
@@ -134,32 +136,20 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 			hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool",
 				"the drive at %s has no namespace that a host can address in full", c.Address)
 	}
-	allIsAllocated := c.noUnallocated || len(now.active) == 1 && c.id.Unallocated == 0
-	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 && !allIsAllocated {
+	var err error
+	allIsAllocated := c.noUnallocated && len(now.allocated) > 0 || len(now.active) == 1 && c.id.Unallocated == 0
+	if manages && !allIsAllocated {
 		identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
-		return identity, nil
 	}
-	sum, err := now.totalBytes()
-	if err == nil && sum == 0 {
+	if identity.Size == 0 {
+		identity.Size, err = now.totalBytes()
+	}
+	if err == nil && identity.Size == 0 {
 		err = hardware.Refused(device.CodeNamespaceLayoutMismatch,
 			"make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address",
 			c.Address)
 	}
-	identity.Size = sum
 	return identity, err
-}
-
-// withDefaultFormat is the identity of a drive without any namespace. It assumes blocks of
-// 512 bytes, the factory format; Consolidate checks that the drive has this format.
-func (c *controller) withDefaultFormat(identity device.Identity) (device.Identity, error) {
-	identity.BlockSize = 512
-	identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
-	if identity.Size == 0 {
-		return identity,
-			hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool",
-				"the drive at %s has no namespace and reports no capacity", c.Address)
-	}
-	return identity, nil
 }
 
 // formats lists the format in use of the lowest namespace, and after it all formats that

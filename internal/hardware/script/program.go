@@ -99,17 +99,16 @@ func credential(rule host.Script) (*syscall.Credential, error) {
 
 // readChecked copies the script to sealed memory and checks it.
 func readChecked(rule host.Script) (_ *os.File, err error) {
-	fd, err := unix.Open(rule.Path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	file, err := os.OpenFile(rule.Path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("%s is a symbolic link; name the file itself", rule.Path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", rule.Path, err)
+		return nil, err
 	}
-	file := os.NewFile(uintptr(fd), rule.Path)
 	defer func() { err = errors.Join(err, file.Close()) }()
 	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
 		return nil, fmt.Errorf("stat %s: %w", rule.Path, err)
 	}
 	owner, err := uidOf(rule.Owner)
