@@ -114,31 +114,42 @@ func TestLinkIsResolvedOnceAndBothNamesAreKept(t *testing.T) {
 	require.Equal(t, methodDirect, h.Method())
 }
 
+// The rules get the resolved path, and of a loop device also that of the file behind it.
+//
 // F13
 func TestRulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
-	f := enroll(t, workDir(t), oddSize)
-	contents := hardwaretest.File(f.path)
-	before := hardwaretest.Sum(t, contents)
-
-	asked := ""
-	d := New(rulesFunc(func(path string) error { asked = path; return notAllowed }))
-	byID := filepath.Join(f.dir, "by-id")
-	require.NoError(t, os.Symlink(f.path, byID))
-	_, err := d.Discover(t.Context(), targetAt(byID), device.Identity{})
-	hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
-	h, err := d.Open(t.Context(), f.target, f.identity, true)
-	require.Equal(t, device.NeedsOperator, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Class)
-	require.Nil(t, h)
-	require.Equal(t, before, hardwaretest.Sum(t, contents))
-	require.Equal(t, f.path, asked, "the rules get the resolved path")
-
-	h, err = d.Open(t.Context(), f.target, f.identity, false)
-	require.NoError(t, err, "reading erases nothing")
-	require.NoError(t, h.Close())
+	for name, tc := range map[string]struct {
+		enroll  func(*testing.T, string, int64) *fixture
+		refused func(f *fixture) string
+	}{
+		"a file":            {enroll, func(f *fixture) string { return f.path }},
+		"a loop":            {enrollLoop, func(f *fixture) string { return f.path }},
+		"what is behind it": {enrollLoop, func(f *fixture) string { return f.image }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := tc.enroll(t, workDir(t), mib)
+			refused, before := tc.refused(f), checksums(t, []string{f.backing()})
+			d := New(rulesFunc(func(path string) error {
+				if path == refused {
+					return hardware.Refused(device.CodeNotAllowed, "allow it", "no line allows %s", path)
+				}
+				return nil
+			}))
+			d.sys.dev = f.driver.sys.dev
+			byID := filepath.Join(f.dir, "by-id")
+			require.NoError(t, os.Symlink(f.path, byID))
+			_, err := d.Discover(t.Context(), targetAt(byID), device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
+			h, err := d.Open(t.Context(), f.target, f.identity, true)
+			require.Equal(t, device.NeedsOperator, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Class)
+			require.Nil(t, h)
+			require.Equal(t, before, checksums(t, []string{f.backing()}))
+			h, err = d.Open(t.Context(), f.target, f.identity, false)
+			require.NoError(t, err, "reading erases nothing")
+			require.NoError(t, h.Close())
+		})
+	}
 }
-
-// notAllowed is what rules say.
-var notAllowed = hardware.Refused(device.CodeNotAllowed, "allow it", "no line of host.yaml allows it")
 
 type rulesFunc func(string) error
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// The tables show what not every environment can create, such as a btrfs on two disks.
+// The tables show what not every environment can create, such as a btrfs on two disks. They are read of a disk that
+// another driver claims, too.
 //
 // F12
 func TestKernelTablesAreParsed(t *testing.T) {
@@ -65,6 +67,12 @@ func TestKernelTablesAreParsed(t *testing.T) {
 			requireCode(t, err, tc.code)
 			if err == nil {
 				require.NoError(t, h.Close())
+			}
+			kernel := Kernel{Proc: f.driver.sys.proc, Sys: f.driver.sys.sys, Dev: f.driver.sys.dev}
+			disk, err := kernel.Claim(t.Context(), f.path, false)
+			requireCode(t, err, tc.code)
+			if err == nil {
+				require.NoError(t, disk.Close())
 			}
 		})
 	}
@@ -143,27 +151,15 @@ func TestWriterIsFound(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
-// A process that sends commands to a disk has not claimed it, and has another node of it.
-//
 // F40
-func TestNodesForCommandsCount(t *testing.T) {
+func TestANodeForCommandsWithoutANumberIsAFault(t *testing.T) {
 	sys := realSystem()
-	sys.sys = tables(t, map[string]string{
-		"sda/device/scsi_generic/sg3/dev": "21:3\n", "sda/device/bsg/0:0:0:0/dev": "250:4\n",
-		"nvme0/ng0n1/dev": "249:1\n", "nvme0/ng0n2/dev": "249:2\n", "nvme0/nvme0n1/size": "8\n",
-	})
-	for name, want := range map[string][]uint64{
-		"sda": {unix.Mkdev(21, 3), unix.Mkdev(250, 4)}, "nvme0/nvme0n1": {unix.Mkdev(249, 1)}, "loop0": nil,
-	} {
-		got, err := sys.commandNodes(node{name: filepath.Base(name), dir: filepath.Join(sys.sys, name)})
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	sys.sys = tables(t, map[string]string{"sda/device/scsi_generic/sg3/dev": "none"})
-	_, err := sys.commandNodes(node{name: "sda", dir: filepath.Join(sys.sys, "sda")})
+	dir := filepath.Join(tables(t, map[string]string{"sda/device/scsi_generic/sg3/dev": "none"}), "sda")
+	_, err := sys.commandNodes(node{name: "sda", dir: dir})
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
+// A process that sends commands to a disk has not claimed it, and has another node of it.
 // Open with a node of that kind, here /dev/zero in its place, which no other program has open: also to read, which the
 // kernel does not ask for a command. The controller of an NVMe drive is open in the driver of this process, and in what
 // it starts.
@@ -185,7 +181,9 @@ func TestAnOpenNodeForCommandsIsAUse(t *testing.T) {
 		"to write":                      {"nvme0n1/device/scsi_generic/sg3/dev", openAs(node, unix.O_WRONLY), true},
 		"to read":                       {"nvme0n1/device/scsi_generic/sg3/dev", openAs(node, unix.O_RDONLY), true},
 		"by its path alone":             {"nvme0n1/device/scsi_generic/sg3/dev", openAs(node, unix.O_PATH), false},
+		"another of SCSI's":             {"nvme0n1/device/bsg/0:0:0:0/dev", openAs(node, unix.O_RDONLY), true},
 		"NVMe generic":                  {"ng0n1/dev", openAs(node, unix.O_RDONLY), true},
+		"of another namespace":          {"ng0n2/dev", openAs(node, unix.O_RDONLY), false},
 		"the controller":                {"dev", openedByAnother(node), true},
 		"the controller, by this":       {"dev", openAs(node, unix.O_RDONLY), false},
 		"a controller of many":          {"../nvme-subsys0/nvme12/dev", openedByAnother(node), true},
@@ -236,27 +234,28 @@ func openedByAnother(path string) func(t *testing.T) {
 	}
 }
 
-// F12
+// A use that ends soon is waited for: a claim of a device, an open file. The wait ends with its context.
+//
+// F12, F14
 func TestBriefUseIsWaitedFor(t *testing.T) {
-	f := enrollLoop(t, workDir(t), mib)
-	passing, err := os.OpenFile(f.loop, os.O_RDONLY|unix.O_EXCL, 0)
-	require.NoError(t, err)
-	closed := false
-	h, err := f.driver.Open(onWait{t.Context(), func() {
-		if !closed {
-			require.NoError(t, passing.Close())
-			closed = true
-		}
-	}}, f.target, f.identity, true)
-	require.NoError(t, err)
-	require.True(t, closed, "it never waited")
+	for kind, flags := range map[string]int{"file": os.O_RDONLY, "loop": os.O_RDONLY | unix.O_EXCL} {
+		t.Run(kind, func(t *testing.T) {
+			f := map[string]func(*testing.T, string, int64) *fixture{"file": enroll, "loop": enrollLoop}[kind](t, workDir(t), mib)
+			passing, err := os.OpenFile(f.path, flags, 0)
+			require.NoError(t, err)
+			closed := sync.OnceFunc(func() { require.NoError(t, passing.Close()) })
+			h, err := f.driver.Open(onWait{t.Context(), closed}, f.target, f.identity, true)
+			require.NoError(t, err)
+			require.ErrorIs(t, passing.Close(), os.ErrClosed, "it never waited")
 
-	writing, err := os.OpenFile(f.loop, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer writing.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
-	require.NoError(t, h.Close())
+			writing, err := os.OpenFile(f.path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			defer writing.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled)
+			require.NoError(t, h.Close())
+		})
+	}
 }
 
 // A refused claim does not show who uses the device. The kernel's tables do.

@@ -2,7 +2,6 @@ package block
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -124,33 +123,24 @@ func newDisk(t *testing.T, size int64, bus string, attributes map[string]string,
 
 // TestDiskSuite runs the suite on disks.
 func TestDiskSuite(t *testing.T) {
+	dir, made, driver := workDir(t), 0, newDriver(t)
+	driver.sys.sys, driver.sys.dev = filepath.Join(dir, "sys"), filepath.Join(dir, "dev")
+	require.NoError(t, os.Mkdir(driver.sys.dev, 0o700))
 	hardwaretest.Run(t, hardwaretest.Fixture{
-		Driver: suiteDriver{},
+		Driver: driver,
 		Write:  writeSize,
 		Sizes:  []int64{hardware.Align, hardware.Align + 512},
 		New: func(t *testing.T, size int64) hardwaretest.Device {
-			f := newDisk(t, size, disks["virtio"].bus, disks["virtio"].attributes)
-			suiteDrivers[f.path] = f.driver
-			return hardwaretest.Device{Target: targetAt(f.path), Backdoor: hardwaretest.File(f.image)}
+			made++
+			name := fmt.Sprintf("vd%d", made)
+			f := loopFixture(t, filepath.Join(dir, name), size)
+			f.driver = driver
+			number := formatNumber(f.number(t)) // another disk has it when the loop is detached
+			t.Cleanup(func() { require.NoError(t, os.Remove(filepath.Join(driver.sys.sys, "dev/block", number))) })
+			f.disk(t, name, number, "virtio", map[string]string{"serial": name})
+			return hardwaretest.Device{Target: targetAt(f.node(t, name)), Backdoor: hardwaretest.File(f.image)}
 		},
 	})
-}
-
-// suiteDriver forwards to the driver of each path, because each disk of the suite has its
-// own /dev and sysfs.
-type suiteDriver struct{}
-
-var suiteDrivers = map[string]*Driver{}
-
-func (suiteDriver) Name() string { return "block" }
-
-func (suiteDriver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
-	return suiteDrivers[t.Settings["path"]].Discover(ctx, t, known)
-}
-
-func (suiteDriver) Open(ctx context.Context, t hardware.Target, who device.Identity,
-	writable bool) (hardware.Handle, error) {
-	return suiteDrivers[t.Settings["path"]].Open(ctx, t, who, writable)
 }
 
 // Another device is refused with a reason, before it is opened if sysfs shows what it is.
@@ -272,26 +262,6 @@ func enrollKind(t *testing.T, kind string, size int64) *fixture {
 		return enrollLoop(t, workDir(t), size)
 	}
 	return enrollDisk(t, workDir(t), size)
-}
-
-// A claim from another mount namespace is in no table.
-//
-// F12
-func TestClaimThatNoTableShowsIsFound(t *testing.T) {
-	for _, kind := range []string{"loop", "disk"} {
-		t.Run(kind, func(t *testing.T) {
-			f := enrollKind(t, kind, mib)
-			claimIt(t, f)
-			before := checksums(t, []string{f.image})
-			_, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
-			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "is claimed by")
-			for _, writable := range []bool{true, false} {
-				_, err = f.driver.Open(t.Context(), f.target, f.identity, writable)
-				require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "is claimed by")
-			}
-			require.Equal(t, before, checksums(t, []string{f.image}))
-		})
-	}
 }
 
 // F11

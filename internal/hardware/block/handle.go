@@ -153,8 +153,8 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return err
 	}
 	for n > 0 {
-		if h.direct && n >= 2*writeSize {
-			done, err := h.writeBesideEachOther(ctx, offset, n)
+		if h.direct && n >= hardware.MaxWrite {
+			done, err := h.writeBesideEachOther(ctx, offset)
 			if err != nil {
 				return err
 			}
@@ -174,16 +174,16 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	return nil
 }
 
-// writeBesideEachOther makes up to writesAtOnce direct writes of writeSize at once, and returns how much of
-// [offset, offset+n) is written from its start. A write that is short its caller repeats. The error is that of the
-// device before that of ctx. When it returns, no write is under way.
-func (h *handle) writeBesideEachOther(ctx context.Context, offset, n int64) (done int64, err error) {
+// writeBesideEachOther makes writesAtOnce direct writes of writeSize at once, and returns how much is written from
+// offset on. A write that is short its caller repeats. The error is that of the device before that of ctx. When it
+// returns, no write is under way.
+func (h *handle) writeBesideEachOther(ctx context.Context, offset int64) (done int64, err error) {
 	h.dirty, h.cacheDropped = true, false
 	var writing sync.WaitGroup
 	var got [writesAtOnce]int
 	var failed [writesAtOnce]error
 	begun := 0
-	for i := range min(writesAtOnce, int(n/writeSize)) {
+	for i := range writesAtOnce {
 		at := offset + int64(i)*writeSize
 		if err = h.mayWrite(ctx, at); err != nil {
 			break

@@ -2,10 +2,8 @@ package block
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -110,42 +108,32 @@ func TestShortWritesAreContinued(t *testing.T) {
 	}
 }
 
-func TestWriteThatMakesNoProgressIsAFault(t *testing.T) {
-	f := enroll(t, workDir(t), oddSize)
-	h := f.open(t, true)
-	h.sys.pwrite = func(int, []byte, int64) (int, error) { return 0, nil }
-	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
-}
-
-func TestLaterRefusalIsAFaultAndNoOtherMethod(t *testing.T) {
-	f := enroll(t, workDir(t), oddSize)
-	h := f.open(t, true)
-	if h.Method() != methodDirect {
-		t.Skip("this file system refuses O_DIRECT")
-	}
-	require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
-	h.sys.pwrite = func(int, []byte, int64) (int, error) { return 0, unix.EINVAL }
-	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
-	require.Equal(t, methodDirect, h.Method())
-}
-
+// What the device refuses is a fault, and no reason for another method.
 func TestErrorsOfTheDevice(t *testing.T) {
 	for name, tc := range map[string]struct {
-		errno unix.Errno
+		n     int
+		err   error
 		class device.Class
 	}{
-		"EIO":    {unix.EIO, device.Permanent},
-		"ENOSPC": {unix.ENOSPC, device.Transient},
-		"EDQUOT": {unix.EDQUOT, device.Transient},
+		"EIO":         {-1, unix.EIO, device.Permanent},
+		"EINVAL":      {-1, unix.EINVAL, device.Permanent},
+		"ENOSPC":      {-1, unix.ENOSPC, device.Transient},
+		"EDQUOT":      {-1, unix.EDQUOT, device.Transient},
+		"no progress": {0, nil, device.Permanent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := enroll(t, workDir(t), oddSize)
 			h := f.open(t, true)
-			h.sys.pwrite = func(int, []byte, int64) (int, error) { return -1, tc.errno }
+			require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
+			method := h.Method()
+			h.sys.pwrite = func(int, []byte, int64) (int, error) { return tc.n, tc.err }
 			require.Equal(t, tc.class, hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO).Class)
-			h.sys.pread = func(int, []byte, int64) (int, error) { return -1, tc.errno }
-			_, err := h.ReadAt(make([]byte, 10), 0)
-			hardwaretest.RequireFault(t, err, device.CodeIO)
+			require.Equal(t, method, h.Method())
+			if tc.err != nil {
+				h.sys.pread = func(int, []byte, int64) (int, error) { return -1, tc.err }
+				_, err := h.ReadAt(make([]byte, 10), 0)
+				hardwaretest.RequireFault(t, err, device.CodeIO)
+			}
 		})
 	}
 }
@@ -290,37 +278,4 @@ func TestCloseHappensOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, h.Close(), os.ErrClosed)
 	require.NoError(t, other.Close())
-}
-
-// All share one buffer of zeroes.
-func TestSixteenWipesAtOnceTakeNoMemory(t *testing.T) {
-	const wipes, size = 16, 8*mib + 777
-	dir := workDir(t)
-	var files []*fixture
-	for range wipes {
-		each, err := os.MkdirTemp(dir, "")
-		require.NoError(t, err)
-		files = append(files, enroll(t, each, size))
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var handles []*handle
-	for _, f := range files {
-		handles = append(handles, f.open(t, true))
-	}
-	var wait sync.WaitGroup
-	failed := make([]error, wipes)
-	for i, h := range handles {
-		wait.Go(func() {
-			failed[i] = errors.Join(h.ZeroAt(t.Context(), 0, size), h.Flush(t.Context()))
-		})
-	}
-	wait.Wait()
-	runtime.ReadMemStats(&after)
-	require.NoError(t, errors.Join(failed...))
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*hardware.ZeroesLen),
-		"all memory that opening and wiping allocated")
-	for _, h := range handles {
-		hardwaretest.RequireCount(t, hardwaretest.File(h.path), nonce, 0, size/512+1, 0)
-	}
 }

@@ -160,28 +160,6 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
-// F14
-func TestBriefUseOfAFileIsWaitedFor(t *testing.T) {
-	f := enroll(t, workDir(t), mib)
-	h := f.open(t, true)
-	file, err := os.Open(f.path)
-	require.NoError(t, err)
-	closed := false
-	require.NoError(t, h.Check(onWait{t.Context(), func() {
-		if !closed {
-			require.NoError(t, file.Close())
-			closed = true
-		}
-	}}))
-	require.True(t, closed, "it never waited")
-
-	file, err = os.Open(f.path)
-	require.NoError(t, err)
-	defer file.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
-}
-
 // onWait is a context that calls a function when a caller starts to wait.
 type onWait struct {
 	context.Context

@@ -87,32 +87,6 @@ func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	require.Equal(t, f.identity.Serial, found.Identity.Serial)
 }
 
-// F13
-func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
-	f := enrollLoop(t, workDir(t), mib)
-	before := checksums(t, []string{f.image})
-	for _, refused := range []string{f.path, f.image} {
-		t.Run(filepath.Base(refused), func(t *testing.T) {
-			d := New(rulesFunc(func(path string) error {
-				if path == refused {
-					return hardware.Refused(device.CodeNotAllowed, "allow it", "no line allows %s", path)
-				}
-				return nil
-			}))
-			d.sys.dev = f.driver.sys.dev
-			_, err := d.Discover(t.Context(), f.target, device.Identity{})
-			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
-			h, err := d.Open(t.Context(), f.target, f.identity, true)
-			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
-			require.Nil(t, h)
-			h, err = d.Open(t.Context(), f.target, f.identity, false)
-			require.NoError(t, err, "reading erases nothing")
-			require.NoError(t, h.Close())
-		})
-	}
-	require.Equal(t, before, checksums(t, []string{f.image}))
-}
-
 // Part of a file that the loop does not show would keep its bytes.
 //
 // F14
@@ -165,37 +139,6 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		_, err := f.driver.Discover(t.Context(), targetAt(f.path), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
 	})
-}
-
-// The signatures are the same as for files.
-//
-// F15
-func TestDeviceSignatureIsRefusedUnlessNamed(t *testing.T) {
-	for _, name := range []string{"gpt second copy", "ext", "zfs last label"} {
-		tc := foreign[name]
-		t.Run(name, func(t *testing.T) {
-			dir := workDir(t)
-			loop := attach(t, holding(t, dir, tc.puts))
-			before := checksums(t, []string{filepath.Join(dir, "target")})
-			d, target := newDriver(t), targetAt(loop)
-			_, err := d.Discover(t.Context(), target, device.Identity{})
-			fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
-			require.Contains(t, fault.Message, "holds "+tc.name)
-			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
-			require.Equal(t, before, checksums(t, []string{filepath.Join(dir, "target")}))
-
-			moved := target
-			moved.MovedFrom = "d0"
-			_, err = d.Discover(t.Context(), moved, device.Identity{})
-			require.NoError(t, err, "signatures of its own tenants are accepted")
-			target.AcceptSignature = tc.name
-			found, err := d.Discover(t.Context(), target, device.Identity{})
-			require.NoError(t, err)
-			target.AcceptSignature = ""
-			_, err = d.Discover(t.Context(), target, found.Identity)
-			require.NoError(t, err, "a tenant's signature is not a foreign one")
-		})
-	}
 }
 
 // O_DIRECT bypasses the loop's cache, but the loop reads its file through another one.

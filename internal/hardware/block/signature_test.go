@@ -2,6 +2,7 @@ package block
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
@@ -85,38 +86,50 @@ func holding(t *testing.T, dir string, puts []put) string {
 	return path
 }
 
+// The signatures of a device are those of a file, also behind a loop's end.
+//
 // F15
-func TestFileSignatureIsRefusedUnlessNamed(t *testing.T) {
+func TestASignatureIsRefusedUnlessNamed(t *testing.T) {
 	for name, tc := range foreign {
 		t.Run(name, func(t *testing.T) {
-			path := holding(t, workDir(t), tc.puts)
-			before := checksums(t, []string{path})
-			d, target := newDriver(t), targetAt(path)
-			_, err := d.Discover(t.Context(), target, device.Identity{})
-			fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
-			require.Contains(t, fault.Message, "holds "+tc.name)
-			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
-			require.Equal(t, device.NeedsOperator, fault.Class)
-
-			target.AcceptSignature = "something"
-			_, err = d.Discover(t.Context(), target, device.Identity{})
-			hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
-			require.Equal(t, before, checksums(t, []string{path}))
-
-			moved := target
-			moved.MovedFrom = "d0"
-			_, err = d.Discover(t.Context(), moved, device.Identity{})
-			require.NoError(t, err, "signatures of its own tenants are accepted")
-			target.AcceptSignature = tc.name
-			found, err := d.Discover(t.Context(), target, device.Identity{})
-			require.NoError(t, err)
-
-			// A tenant's data on an enrolled device is not refused.
-			target.AcceptSignature = ""
-			_, err = d.Discover(t.Context(), target, found.Identity)
-			require.NoError(t, err)
+			refusesUnlessNamed(t, holding(t, workDir(t), tc.puts), tc.name, "")
 		})
 	}
+	for _, name := range []string{"gpt second copy", "ext", "zfs last label"} {
+		t.Run("loop, "+name, func(t *testing.T) {
+			path := holding(t, workDir(t), foreign[name].puts)
+			refusesUnlessNamed(t, path, foreign[name].name, attach(t, path))
+		})
+	}
+}
+
+// refusesUnlessNamed enrolls a file, or the loop device over it, that has this content.
+func refusesUnlessNamed(t *testing.T, path, name, loop string) {
+	before := checksums(t, []string{path})
+	d, target := newDriver(t), targetAt(cmp.Or(loop, path))
+	_, err := d.Discover(t.Context(), target, device.Identity{})
+	fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
+	require.Contains(t, fault.Message, "holds "+name)
+	require.Contains(t, fault.Remedy, "--accept-signature "+name)
+	require.Equal(t, device.NeedsOperator, fault.Class)
+
+	target.AcceptSignature = "something"
+	_, err = d.Discover(t.Context(), target, device.Identity{})
+	hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
+	require.Equal(t, before, checksums(t, []string{path}))
+
+	moved := target
+	moved.MovedFrom = "d0"
+	_, err = d.Discover(t.Context(), moved, device.Identity{})
+	require.NoError(t, err, "signatures of its own tenants are accepted")
+	target.AcceptSignature = name
+	found, err := d.Discover(t.Context(), target, device.Identity{})
+	require.NoError(t, err)
+
+	// A tenant's data on an enrolled device is not refused.
+	target.AcceptSignature = ""
+	_, err = d.Discover(t.Context(), target, found.Identity)
+	require.NoError(t, err)
 }
 
 // F15

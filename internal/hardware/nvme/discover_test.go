@@ -3,12 +3,14 @@ package nvme_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme"
 	"burnish/internal/pci"
 	"burnish/internal/testkit/nvmesim"
@@ -135,9 +137,9 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 }
 
 // A drive that the rules do not allow is not enrolled. If it is removed from the rules later,
-// it gets no further command.
+// it gets no further command, and nothing of it stays claimed.
 //
-// F13
+// F12, F13
 func TestDriveThatIsNotAllowed(t *testing.T) {
 	r := used(t, device.CryptoErase)
 	all := r.tenantBlocks(0)
@@ -154,9 +156,15 @@ func TestDriveThatIsNotAllowed(t *testing.T) {
 	for _, step := range []string{"sanitize", "zero", "consolidate_namespaces"} {
 		require.ErrorIs(t, r.step(t.Context(), step), no)
 	}
-	asked, allowed = 0, 2 // removed from the rules between the open and the command
-	require.ErrorIs(t, r.step(t.Context(), "sanitize"), no)
+	// Removed from the rules after the disks are claimed, and between the open and the command.
+	for allowed = 1; allowed <= 2; allowed++ {
+		asked = 0
+		require.ErrorIs(t, r.step(t.Context(), "sanitize"), no)
+		require.Equal(t, allowed+1, asked)
+	}
 	require.Equal(t, all, r.tenantBlocks(0))
+	r.allow = nil
+	r.requireClean("sanitize", "verify") // nothing stayed claimed
 }
 
 // F15
@@ -207,92 +215,62 @@ func TestHiddenNamespaceIsRefusedUntilAccepted(t *testing.T) {
 	}
 }
 
-// S0.2, S2.6, S2.105
-func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
+// The drives that device_spec allows are found without a command to one. What the first entry that matches a drive says
+// is read at each discovery, to which a change of it leads.
+//
+// S0.2, S0.24, S2.6, S2.105
+func TestWhatDeviceSpecSays(t *testing.T) {
+	t.Parallel()
 	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
 	one.VendorID, two.VendorID = 0x8086, 0x144d
 	b := newDriveFixture(t, one, two)
-	found, err := b.driver.Find(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, found)
-	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "one_time_use": "yes", "bay": "3"}]`))
-	require.NoError(t, err)
-	b.site.ClearLog()
-	found, err = b.driver.Find(t.Context())
-	require.NoError(t, err)
-	require.Len(t, found, 1)
-	require.Equal(t, b.site.State(0).Address, found[0].Address)
-	require.Equal(t, "NVME", found[0].Type)
-	require.True(t, found[0].OneTimeUse)
-	require.Empty(t, b.site.Log(), "no drive gets a command")
-
-	digest := found[0].Digest
-	found, err = b.driver.Find(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, digest, found[0].Digest)
-	for _, tt := range []struct {
-		name   string
-		change func()
-	}{
-		{"another drive", func() { b.site.Swap(0, "S3") }},
-		{"its erase policy", func() {
-			b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "clear_action": "zero"}]`))
-			require.NoError(t, err)
-		}},
-		{"its driver", func() { b.site.BindDriver(0, "vfio-pci") }},
-	} {
-		tt.change()
-		found, err = b.driver.Find(t.Context())
+	found := func(entries string) []hardware.Found {
+		t.Helper()
+		var err error
+		b.specs, err = pci.ParseSpecs([]byte(entries))
 		require.NoError(t, err)
-		require.NotEqual(t, digest, found[0].Digest, tt.name)
-		digest = found[0].Digest
+		b.site.ClearLog()
+		all, err := b.driver.Find(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, b.site.Log(), "no drive gets a command")
+		return all
 	}
-}
+	all, err := b.driver.Find(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all)
+	const first = `{"vendor_id": "8086", "one_time_use": "yes", "bay": "3"}`
+	all = found("[" + first + "]")
+	require.Len(t, all, 1)
+	require.Equal(t, b.site.State(0).Address, all[0].Address)
+	require.Equal(t, "NVME", all[0].Type)
+	require.True(t, all[0].OneTimeUse)
+	digest := all[0].Digest
+	require.Equal(t, digest, found("[" + first + "]")[0].Digest)
+	has := b.enroll(0)
+	require.Empty(t, has.ClearAction)
+	require.False(t, has.LiveMigratable)
 
-// The entry that matches the drive decides; the first one counts.
-//
-// S2.105
-func TestDiscoveryReportsTheErasePolicyOfTheEntry(t *testing.T) {
-	t.Parallel()
-	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
-	one.VendorID, two.VendorID = 0x8086, 0x144d
-	b := newDriveFixture(t, one, two)
-	require.Empty(t, b.enroll(0).ClearAction)
-	var err error
-	b.specs, err =
-		pci.ParseSpecs(
-			[]byte(
-				`[{"vendor_id": "144d", "clear_strategy": "block"}, {"vendor_id": "8086", "clear_action": "zero", "clear_strategy": "auto"}, {"clear_action": "sanitize"}]`))
-	require.NoError(t, err)
-	found := b.enroll(0)
-	require.Equal(t, "zero", found.ClearAction)
-	require.Equal(t, "auto", found.ClearStrategy)
-	found = b.enroll(1)
-	require.Empty(t, found.ClearAction)
-	require.Equal(t, "block", found.ClearStrategy)
-}
-
-// The entry's mark is read at each discovery, and a change of it leads to one.
-//
-// S0.24
-func TestDiscoveryReportsTheLiveMigratableMarkOfTheEntry(t *testing.T) {
-	t.Parallel()
-	drive := nvmesim.Drive("S1")
-	drive.VendorID = 0x8086
-	b := newDriveFixture(t, drive)
-	var err error
-	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086"}]`))
-	require.NoError(t, err)
-	require.False(t, b.enroll(0).LiveMigratable)
-	found, err := b.driver.Find(t.Context())
-	require.NoError(t, err)
-	before := found[0].Digest
-	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "live_migratable": "yes"}, {"live_migratable": "no"}]`))
-	require.NoError(t, err)
-	require.True(t, b.enroll(0).LiveMigratable)
-	found, err = b.driver.Find(t.Context())
-	require.NoError(t, err)
-	require.NotEqual(t, before, found[0].Digest)
+	b.site.Swap(0, "S3")
+	for _, entries := range []string{
+		first,
+		`{"vendor_id": "144d", "clear_strategy": "block"}, {"vendor_id": "8086", "clear_action": "zero", "clear_strategy": ` +
+			`"auto"}, {"clear_action": "sanitize"}`,
+		`{"vendor_id": "8086", "live_migratable": "yes"}, {"live_migratable": "no"}`,
+	} {
+		all := found("[" + entries + "]")
+		require.NotEqual(t, digest, all[0].Digest, entries)
+		digest = all[0].Digest
+		has := b.enroll(0)
+		require.Equal(t, strings.Contains(entries, "yes\"}, {"), has.LiveMigratable)
+		if strings.Contains(entries, "zero") {
+			require.Equal(t, [2]string{"zero", "auto"}, [2]string{has.ClearAction, has.ClearStrategy})
+			has = b.enroll(1)
+			require.Equal(t, [2]string{"", "block"}, [2]string{has.ClearAction, has.ClearStrategy})
+		}
+	}
+	digest = found("[" + first + "]")[0].Digest
+	b.site.BindDriver(0, "vfio-pci")
+	require.NotEqual(t, digest, found("[" + first + "]")[0].Digest, "its driver")
 }
 
 // A drive that does not report the command, also where the kernel does not know that yet, and

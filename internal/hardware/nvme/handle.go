@@ -220,16 +220,12 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done, err
 }
 
-// ReadsAtOnce is the least that any of the disks allows; see hardware.ConcurrentReader.
+// ReadsAtOnce is the same of all disks of one drive; see hardware.ConcurrentReader.
 func (h *handle) ReadsAtOnce() int {
 	if len(h.parts) == 0 {
 		return 1
 	}
-	least := h.parts[0].disk.ReadsAtOnce()
-	for _, p := range h.parts[1:] {
-		least = min(least, p.disk.ReadsAtOnce())
-	}
-	return least
+	return h.parts[0].disk.ReadsAtOnce()
 }
 
 // Unseen says which users of the drive were not looked for; see hardware.UserSearcher.

@@ -10,40 +10,44 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// A drive that says "sanitized" and erases nothing is found out whatever the tenant left, and
-// one that erases passes; nvme-cli, the driver and the bytes are real. Each drive's second
-// namespace is as full as its first.
+// A drive that says "sanitized" and erases nothing is found out, whatever the tenant left, and also where he hid it from
+// the host's disks; one that erases passes. nvme-cli, the driver and the bytes are real. A second namespace is as
+// full as the first.
 //
-// F33
+// F19, F33
 func TestALyingDriveIsFoundOut(t *testing.T) {
 	t.Parallel()
-	const failed = 3
+	type drive = nvmesim.Controller
+	failed := func(c *drive) { c.Sanitize.Status, c.Sanitize.CDW10 = 3, 4 }
 	secret := make([]byte, 4096) // in one block only, where no sample is
 	copy(secret, "secret")
+	tenant := func(b *driveFixture) { b.writeAsTenant(0) }
 	for name, tt := range map[string]struct {
-		prepare    func(b *driveFixture)
-		change     func(*nvmesim.Controller)
-		sanitizes  int
-		alsoErases bool // what differs from "nothing written" where the drive erases
+		prepare   func(b *driveFixture)
+		change    func(*drive)
+		sanitizes int // 0: what differs from "nothing written" is only that the drive lies
 	}{
-		"nothing written":   {sanitizes: 1, alsoErases: true},
-		"one block written": {prepare: func(b *driveFixture) { b.site.Write(0, 5<<20+8192, secret) }},
-		"constant data":     {prepare: func(b *driveFixture) { b.site.Fill(0, 0x41) }},
-		"after a failed one": { // the first one makes the drive take writes
-			prepare: func(b *driveFixture) { b.writeAsTenant(0) }, sanitizes: 2, alsoErases: true,
-			change: func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = failed, 4 },
-		},
-		"without management, two": {
-			prepare: func(b *driveFixture) { b.writeAsTenant(0) }, sanitizes: 1, alsoErases: true,
-			change: func(c *nvmesim.Controller) {
-				c.OACS &^= 1 << 3
-				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true},
-					{NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
-			},
-		},
+		"nothing written":    {sanitizes: 1},
+		"one block written":  {prepare: func(b *driveFixture) { b.site.Write(0, 5<<20+8192, secret) }},
+		"constant data":      {prepare: func(b *driveFixture) { b.site.Fill(0, 0x41) }},
+		"after a failed one": {prepare: tenant, change: failed, sanitizes: 2}, // the first makes the drive take writes
+		"without management, two": {prepare: tenant, sanitizes: 1, change: func(c *drive) {
+			c.OACS &^= 1 << 3
+			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true},
+				{NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
+		}},
+		"no namespace":       {prepare: tenant, sanitizes: 1, change: func(c *drive) { c.Namespaces = nil }},
+		"a detached one":     {prepare: tenant, sanitizes: 1, change: func(c *drive) { c.Namespaces[0].Attached = false }},
+		"a small one":        {prepare: tenant, sanitizes: 1, change: func(c *drive) { c.Namespaces[0].Blocks = 8 }},
+		"none, after a fail": {prepare: tenant, sanitizes: 2, change: func(c *drive) { c.Namespaces = nil; failed(c) }},
+		"none, after a fail, refused otherwise": {prepare: tenant, sanitizes: 2, change: func(c *drive) {
+			c.Namespaces = nil
+			c.Inject = []nvmesim.Injection{{Opcode: nvmesim.ManageNamespace, Status: nvmesim.InvalidOpcode, Times: 1}}
+			failed(c)
+		}},
 	} {
 		for _, leaves := range []nvmesim.Leaves{"unchanged", "random"} {
-			if leaves == "random" && !tt.alsoErases {
+			if leaves == "random" && tt.sanitizes == 0 {
 				continue
 			}
 			t.Run(name+", "+string(leaves), func(t *testing.T) {
@@ -53,15 +57,20 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 				if tt.prepare != nil {
 					tt.prepare(b)
 				}
-				r := b.changed(found, device.CryptoErase, func(c *nvmesim.Controller) {
+				r := b.changed(found, device.CryptoErase, func(c *drive) {
 					c.Sanitize.Leaves = leaves
 					if tt.change != nil {
 						tt.change(c)
 					}
 				})
-				_, err := r.sanitized()
+				plan := r.fullPlan()
+				if b.site.State(0).OACS&(1<<3) == 0 {
+					plan = []string{"sanitize", "verify"}
+				}
+				step, err := r.all(t.Context(), plan...)
 				if leaves == "unchanged" {
 					require.Contains(t, fault(t, device.CodeVerifyFailed, err).Message, "is still there")
+					require.Equal(t, "sanitize", step)
 					return
 				}
 				require.NoError(t, err)
@@ -123,5 +132,20 @@ func TestASerialWithBlanksHasOneForm(t *testing.T) {
 		_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
 		require.NoError(t, err)
 		b.clean(0, found, device.CryptoErase).requireClean("sanitize")
+	}
+}
+
+// After a crash the drive is made to show all its data again.
+//
+// F19
+func TestCrashBeforeTheSamples(t *testing.T) {
+	t.Parallel()
+	for at := range 3 {
+		r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
+			c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged"
+		})
+		r.stop = r.crashOnce(func() bool { return r.checkpoints == at+1 })
+		require.ErrorIs(t, r.step(t.Context(), "sanitize"), errCrash)
+		fault(t, device.CodeVerifyFailed, r.step(t.Context(), "sanitize"))
 	}
 }

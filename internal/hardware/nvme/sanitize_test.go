@@ -26,19 +26,3 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	polled := slices.DeleteFunc(r.sent(nvmesim.GetLog), func(c nvmesim.Command) bool { return c.CDW[0]&0xff != 0x81 })
 	require.GreaterOrEqual(t, len(polled), 6)
 }
-
-// nvme-cli exits with 0 although the drive did nothing.
-//
-// F22
-func TestExitCodeZeroProvesNothing(t *testing.T) {
-	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace,
-		"attach": nvmesim.AttachNamespace} {
-		t.Run(name, func(t *testing.T) {
-			r := used(t, device.WriteZeroes, func(c *nvmesim.Controller) {
-				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}, {NSID: 2, Blocks: 1 << 10}}
-				c.Inject = []nvmesim.Injection{{Opcode: opcode, NoEffect: true}}
-			})
-			fault(t, device.CodeNamespaceLayoutMismatch, r.step(t.Context(), "consolidate_namespaces"))
-		})
-	}
-}

@@ -9,7 +9,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/pci"
 )
 
 // The program knows best; then the kernel; and what was known before counts while a guest's
@@ -43,18 +42,4 @@ func TestTheMACOfANIC(t *testing.T) {
 		`{"serial": "S1", "model": "A100", "size": 42949672960, "mac": "*", "steps": ["erase_device", "verify"]}`)
 	_, err := r.driver.Discover(t.Context(), r.target, fromKernel.Identity)
 	require.ErrorContains(t, err, `its MAC "*" is not of the form`)
-}
-
-// S0.24
-func TestDiscoveryReportsTheLiveMigratableMarkOfTheEntry(t *testing.T) {
-	r := newFakeHost(t)
-	for entry, want := range map[string]bool{`{"vendor_id": "10de", "live_migratable": "yes"}`: true,
-		`{"vendor_id": "10de"}`: false} {
-		specs, err := pci.ParseSpecs([]byte(entry))
-		require.NoError(t, err)
-		r.driver.host.Specs = func() (pci.Specs, error) { return specs, nil }
-		found, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
-		require.NoError(t, err)
-		require.Equal(t, want, found.LiveMigratable, entry)
-	}
 }

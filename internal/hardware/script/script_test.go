@@ -19,7 +19,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// S0.31
+// S0.24, S0.31
 func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 	r := newFakeHost(t)
 	found := r.discover(t)
@@ -31,11 +31,16 @@ func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 	require.Equal(t, map[device.Operation]time.Duration{device.Script: 20 * time.Minute}, found.Estimates)
 	require.Equal(t, []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}, found.SupportedSteps)
 	require.Nil(t, found.Capabilities)
+	require.False(t, found.LiveMigratable)
+	specs, err := pci.ParseSpecs([]byte(`{"vendor_id": "10de", "live_migratable": "yes"}`))
+	require.NoError(t, err)
+	r.driver.host.Specs = func() (pci.Specs, error) { return specs, nil }
+	require.True(t, r.discover(t).LiveMigratable)
 	require.FileExists(t, filepath.Join(r.dir, "memory"))
 
 	h := r.open(t, true)
 	require.Equal(t, int64(40<<30), h.Size())
-	_, err := perform(t, h, "verify")
+	_, err = perform(t, h, "verify")
 	requireFault(t, err, device.CodeStepFailed, "the memory holds something")
 	for _, step := range found.SupportedSteps {
 		note, err := perform(t, h, step)
@@ -263,14 +268,23 @@ func TestReadOnlyHandleOnlyVerifies(t *testing.T) {
 	require.ErrorIs(t, err, errNoBytes)
 }
 
-func TestAnEndedContextCallsNothing(t *testing.T) {
+// After the end of its context nothing is called, and without the right to write no program that changes something.
+//
+// F32
+func TestNothingIsCalledWithoutTheRightTo(t *testing.T) {
 	r := newFakeHost(t)
-	h := r.open(t, true)
-	before := len(r.calls(t))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	over := errors.New("it is over")
+	h := r.open(t, true).(hardware.StepRunner)
+	before, over := len(r.calls(t)), errors.New("it is over")
+	erase := hardware.StepRun{Step: "erase_device", MayGoOn: neverStop}
+	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(over)
-	_, err := h.(hardware.StepRunner).RunStep(ctx, hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
+	_, err := h.RunStep(ended, erase)
 	require.ErrorIs(t, err, over)
 	require.Len(t, r.calls(t), before)
+	_, err = h.RunStep(hardware.WithLease(t.Context(), func(context.Context) error { return over }), erase)
+	require.ErrorIs(t, err, over)
+	require.NotContains(t, r.calls(t), "erase_device")
+	_, err = h.RunStep(t.Context(), erase)
+	require.NoError(t, err)
+	require.Contains(t, r.calls(t), "erase_device")
 }
