@@ -10,25 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/pci"
 )
 
-// FindPCI reads the PCI device at an address from sysfs. It refuses a virtual function, and a function that has
-// virtual functions. Faults: target_missing, invalid_setting, target_shared.
-func FindPCI(sys, address string) (pci.Device, error) {
-	dev, found, err := pci.ReadDevice(filepath.Join(sys, "bus/pci/devices"), address)
+// CheckWholePCI refuses what is no whole PCI device: nothing, a virtual function, and a function that has virtual
+// functions. Faults: target_missing, invalid_setting, target_shared.
+func CheckWholePCI(address string, found, virtual bool, functions int) error {
 	switch {
-	case err != nil:
-		return pci.Device{}, err
 	case !found:
-		return pci.Device{}, Missing("there is no PCI device at %s", address)
-	case dev.Type == pci.Virtual:
-		return pci.Device{}, Invalid("%s is a virtual function; only whole devices are cleaned", address)
-	case len(dev.Functions) > 0:
-		return pci.Device{}, Refused(device.CodeTargetShared, "disable its virtual functions",
-			"%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
+		return Missing("there is no PCI device at %s", address)
+	case virtual:
+		return Invalid("%s is a virtual function; only whole devices are cleaned", address)
+	case functions > 0:
+		return Refused(device.CodeTargetShared, "disable its virtual functions",
+			"%s has %d virtual functions, which reach the same device", address, functions)
 	}
-	return dev, nil
+	return nil
 }
 
 // Attribute reads one sysfs attribute without surrounding blanks. It is "" if missing.

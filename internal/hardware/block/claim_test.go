@@ -240,7 +240,8 @@ func openedByAnother(path string) func(t *testing.T) {
 func TestBriefUseIsWaitedFor(t *testing.T) {
 	for kind, flags := range map[string]int{"file": os.O_RDONLY, "loop": os.O_RDONLY | unix.O_EXCL} {
 		t.Run(kind, func(t *testing.T) {
-			f := map[string]func(*testing.T, string, int64) *fixture{"file": enroll, "loop": enrollLoop}[kind](t, workDir(t), mib)
+			kinds := map[string]func(*testing.T, string, int64) *fixture{"file": enroll, "loop": enrollLoop}
+			f := kinds[kind](t, workDir(t), mib)
 			passing, err := os.OpenFile(f.path, flags, 0)
 			require.NoError(t, err)
 			closed := sync.OnceFunc(func() { require.NoError(t, passing.Close()) })

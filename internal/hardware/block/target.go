@@ -151,7 +151,8 @@ func (d *target) checkFree(ctx context.Context, v info, fd int) error {
 
 // open opens the enrolled target; a device it claims.
 func (d *Driver) open(ctx context.Context, of *target) (_ hardware.Handle, err error) {
-	path, fd := of.enrolled.Path, -1
+	path := of.enrolled.Path
+	var fd int
 	if of.device {
 		defer func() { err = asIdentityChange(err) }()
 		if err := d.sys.checkWholePath(path); err != nil {

@@ -139,7 +139,8 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 	}
 	for _, fault := range []string{"", "fail", "fail:", "fail:Zero", "fail:zero@40", "fail:zero@%", "fail:zero@101%",
 		"fail:zero@-1%", "fail:zerox0", "fail:zerox99999999999999999999", "fail:zero@40%xtwo"} {
-		all = append(all, invalid{"fault", fault, fmt.Sprintf("fault: %q is none: want a form such as fail:zero@40%%x1", fault)})
+		says := fmt.Sprintf("fault: %q is none: want a form such as fail:zero@40%%x1", fault)
+		all = append(all, invalid{"fault", fault, says})
 	}
 	for _, tc := range all {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {

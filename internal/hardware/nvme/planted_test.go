@@ -10,8 +10,8 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// A drive that says "sanitized" and erases nothing is found out, whatever the tenant left, and also where he hid it from
-// the host's disks; one that erases passes. nvme-cli, the driver and the bytes are real. A second namespace is as
+// A drive that says "sanitized" and erases nothing is found out, whatever the tenant left, and also where he hid it
+// from the host's disks; one that erases passes. nvme-cli, the driver and the bytes are real. A second namespace is as
 // full as the first.
 //
 // F19, F33

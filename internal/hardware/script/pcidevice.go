@@ -106,7 +106,10 @@ func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/de
 // inspect reads the device from sysfs, and refuses one that this driver does not handle or
 // that the host's rules do not allow.
 func (c *pciDevice) inspect(address string, known device.Identity) error {
-	dev, err := hardware.FindPCI(c.host.Sys, address)
+	dev, found, err := pci.ReadDevice(c.devices(), address)
+	if err == nil {
+		err = hardware.CheckWholePCI(address, found, dev.Type == pci.Virtual, len(dev.Functions))
+	}
 	switch {
 	case err != nil:
 		return err

@@ -153,7 +153,8 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 		err = cmd.Start()
 	}
 	if err != nil {
-		return exitReport{}, cmp.Or(context.Cause(ctx), fmt.Errorf("start the supervisor of the script %s: %w", c.script, err))
+		err = fmt.Errorf("start the supervisor of the script %s: %w", c.script, err)
+		return exitReport{}, cmp.Or(context.Cause(ctx), err)
 	}
 	_, err = input.Write(append(line, '\n')) // if the supervisor ended at once, its stderr says why
 	if err := errors.Join(err, cmd.Wait()); err != nil {

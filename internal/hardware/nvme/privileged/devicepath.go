@@ -36,9 +36,12 @@ type Disk struct {
 	NSID            uint32
 }
 
-// FindController finds the NVMe controller at a PCI address. Faults: those of hardware.FindPCI.
+// FindController finds the NVMe controller at a PCI address. Faults: those of hardware.CheckWholePCI.
 func FindController(sys, address string) (pci.Device, error) {
-	dev, err := hardware.FindPCI(sys, address)
+	dev, found, err := pci.ReadDevice(filepath.Join(sys, "bus/pci/devices"), address)
+	if err == nil {
+		err = hardware.CheckWholePCI(address, found, dev.Type == pci.Virtual, len(dev.Functions))
+	}
 	if err == nil && dev.Class != PCIClass {
 		err = hardware.Invalid("the device at %s is not an NVMe controller (class %s)", address, dev.Class)
 	}
