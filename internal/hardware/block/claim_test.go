@@ -70,10 +70,10 @@ func TestKernelTablesAreParsed(t *testing.T) {
 			}
 			kernel := Kernel{Proc: f.driver.sys.proc, Sys: f.driver.sys.sys, Dev: f.driver.sys.dev}
 			disk, err := kernel.Claim(t.Context(), f.path, false)
-			requireCode(t, err, tc.code)
 			if err == nil {
 				require.NoError(t, disk.Close())
 			}
+			requireCode(t, err, tc.code)
 		})
 	}
 }
