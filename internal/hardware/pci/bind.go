@@ -2,17 +2,14 @@ package pci
 
 import (
 	"context"
-	"strings"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 )
 
-// guests says that a driver gives a function to a guest.
-func guests(driver string) bool { return strings.Contains(driver, "vfio") }
-
 // onHost says that a driver of the host's has a function: it makes interfaces and a device of devlink.
-func onHost(f *function) bool { return f.Driver != "" && !guests(f.Driver) }
+func onHost(f *pcifunction.Function) bool { return f.Driver != "" && !hardware.ForGuests(f.Driver) }
 
 // noDriver is the driver_override of a function that Burnish has unbound: no driver has this name, so that
 // the kernel gives the function to none while its memory is erased and read.
@@ -21,24 +18,25 @@ const noDriver = "burnish"
 // detach unbinds every function from its driver: nothing in the kernel uses the device any more. The
 // caller has proved that nobody else does.
 func (c *card) detach(ctx context.Context) error {
-	for i := range c.functions {
-		if err := c.bind(ctx, &c.functions[i], "", noDriver); err != nil {
+	return c.each(func(f *pcifunction.Function) error { return c.bind(ctx, f, "", noDriver) })
+}
+
+// attach binds every function to the driver that it had when it was enrolled.
+func (c *card) attach(ctx context.Context) error {
+	for i, f := range c.functions {
+		driver := c.recorded[key(i, "driver")]
+		if err := c.bind(ctx, f, driver, driver); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unbound says that Burnish has unbound a function, and that no driver has it.
+// unbound says that Burnish has unbound the device, and that no driver has it. Its first function is the first
+// to go, and to come back.
 func (c *card) unbound() (bool, error) {
-	for i := range c.functions {
-		f := &c.functions[i]
-		held, err := c.attribute(f, "driver_override")
-		if err != nil || held == noDriver && f.Driver == "" {
-			return err == nil, err
-		}
-	}
-	return false, nil
+	held, err := c.functions[0].Attribute("driver_override")
+	return held == noDriver && c.functions[0].Driver == "", err
 }
 
 // bindToIdentify binds a device that a worker left unbound when it was killed, if only a driver tells its
@@ -53,66 +51,40 @@ func (h *handle) bindToIdentify(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := h.checkFree(ctx, h.enrolled); err != nil {
+	if err := h.checkFree(ctx); err != nil {
 		return err
 	}
-	if err := h.attach(ctx, h.enrolled); err != nil {
+	if err := h.attach(ctx); err != nil {
 		return err
 	}
 	return h.settled(ctx)
 }
 
-// attach binds every function to the driver that it had when it was enrolled.
-func (c *card) attach(ctx context.Context, enrolled device.Identity) error {
-	recorded, err := recordedFacts(enrolled)
-	if err != nil {
-		return err
-	}
-	for i := range c.functions {
-		driver := recorded[key(i, "driver")]
-		if err := c.bind(ctx, &c.functions[i], driver, driver); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // bind binds a function to a driver, or to none. No other driver than override gets it meanwhile.
-func (c *card) bind(ctx context.Context, f *function, driver, override string) error {
-	held, err := c.attribute(f, "driver_override")
+func (c *card) bind(ctx context.Context, f *pcifunction.Function, driver, override string) error {
+	held, err := f.Attribute("driver_override")
 	if err != nil {
 		return err
 	}
-	if err := c.refresh(); err != nil {
+	if err := f.Refresh(); err != nil {
 		return err
 	}
 	if f.Driver == driver && (held == override || held != noDriver && override != noDriver) {
 		return nil
 	}
-	if override != "" {
-		if err := c.set(ctx, f, "driver_override", override); err != nil {
-			return err
-		}
+	set := func(path, text string) error { return c.set(ctx, path, text) }
+	if err := f.Bind(driver, override, set); err != nil {
+		return err
 	}
-	if f.Driver != "" && f.Driver != driver {
-		if err := c.set(ctx, f, "driver/unbind", f.Address); err != nil {
-			return err
-		}
+	if err := f.Refresh(); err != nil {
+		return err
 	}
-	if driver != "" {
-		if err := c.set(ctx, f, "../../drivers_probe", f.Address); err != nil {
-			return err
-		}
-	}
-	err = hardware.Poll(ctx, c.returns, func() (again bool, err error) {
-		if err := c.refresh(); err != nil || f.Driver == driver {
-			return false, err
-		}
-		return true, hardware.Refused(device.CodeCommandRefused, "see the kernel's log (dmesg); bind it by hand, then clean "+
+	if f.Driver != driver {
+		return hardware.Refused(device.CodeCommandRefused, "see the kernel's log (dmesg); bind it by hand, then clean "+
 			c.target.Name, "%s is on the driver %q and does not change to %q", f.Address, f.Driver, driver)
-	})
-	if err == nil && override != noDriver && !guests(driver) {
-		err = c.set(ctx, f, "driver_override", "\n") // the kernel chooses again, as before
 	}
-	return err
+	if override == noDriver || hardware.ForGuests(driver) {
+		return nil
+	}
+	return set(f.Path("driver_override"), "\n") // the kernel chooses again, as before
 }

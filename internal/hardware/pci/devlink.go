@@ -2,16 +2,33 @@ package pci
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
+
+	"burnish/internal/hardware/pcifunction"
 )
 
 // instance is the name of a function in devlink.
-func instance(f *function) string { return "pci/" + f.Address }
+func instance(f *pcifunction.Function) string { return "pci/" + f.Address }
+
+// devlink gives what devlink answers of each device, or port, by its name; nothing where there is no devlink.
+func devlink[T any](ctx context.Context, c *card, args ...string) (map[string]T, error) {
+	var answer map[string]map[string]T // the outer one has one key, which is the kind of these
+	_, err := c.ask(ctx, &answer, "devlink", append([]string{"-j"}, args...)...)
+	for _, all := range answer {
+		return all, err
+	}
+	return nil, err
+}
+
+// hasDevlink says that a function is a device of devlink. What lists those of all the host, or the ports, waits for
+// each of them, such as one whose firmware is being written: only those that are one are asked for more.
+func (c *card) hasDevlink(ctx context.Context, f *pcifunction.Function) (bool, error) {
+	if !onHost(f) {
+		return false, nil
+	}
+	text, err := c.ask(ctx, nil, "devlink", "-j", "dev", "show", instance(f))
+	return text != "", err
+}
 
 // info is what devlink says of a device; zero where it has none.
 type info struct {
@@ -23,40 +40,27 @@ type info struct {
 	} `json:"versions"`
 }
 
-// hasDevlink says that a function is a device of devlink. What lists those of all the host, or the ports, waits for
-// each of them, such as one whose firmware is being written: only those that are one are asked for more.
-func (d *Driver) hasDevlink(ctx context.Context, f *function) (has, installed bool, err error) {
-	if !onHost(f) {
-		return false, false, nil
-	}
-	text, installed, err := d.ask(ctx, nil, "devlink", "-j", "dev", "show", instance(f))
-	return text != "", installed, err
-}
-
 func (c *card) info(ctx context.Context) (info, error) {
-	if !onHost(&c.functions[0]) {
+	if !onHost(c.functions[0]) {
 		return info{}, nil
 	}
-	var answer struct {
-		Info map[string]info `json:"info"`
-	}
-	first := instance(&c.functions[0])
-	_, _, err := c.ask(ctx, &answer, "devlink", "-j", "dev", "info", first)
-	return answer.Info[first], err
+	all, err := devlink[info](ctx, c, "dev", "info", instance(c.functions[0]))
+	return all[instance(c.functions[0])], err
 }
 
 // component is the name in devlink of the firmware that a policy names, or of the device's own where it
 // names none; "" where there is none.
-func component(versions map[string]string, wanted string) string {
-	names := []string{wanted}
-	if wanted == "" {
-		names = append([]string{"fw", "fw.version", "fw.mgmt"}, slices.Sorted(maps.Keys(versions))...)
+func (i info) component(wanted string) string {
+	names := []string{"fw", "fw.version", "fw.mgmt"}
+	if wanted != "" {
+		names = []string{wanted}
 	}
-	i := slices.IndexFunc(names, func(name string) bool { return versions[name] != "" })
-	if i < 0 {
-		return ""
+	for _, name := range names {
+		if i.Versions.Running[name] != "" {
+			return name
+		}
 	}
-	return names[i]
+	return ""
 }
 
 // port is one port of a function in devlink.
@@ -66,77 +70,23 @@ type port struct {
 	Flavour string `json:"flavour"`
 }
 
-// subFunction is the flavour of a port that somebody added.
-const subFunction = "pcisf"
-
 // ports lists the ports of the functions by their names in devlink.
 func (c *card) ports(ctx context.Context) (map[string]port, error) {
 	ports := map[string]port{}
-	for i := range c.functions {
-		f := &c.functions[i]
-		has, _, err := c.hasDevlink(ctx, f)
+	for _, f := range c.functions {
+		has, err := c.hasDevlink(ctx, f)
+		var all map[string]port
+		if has {
+			all, err = devlink[port](ctx, c, "port", "show")
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !has {
-			continue
+		for name, p := range all {
+			if strings.HasPrefix(name, instance(f)+"/") {
+				ports[name] = p
+			}
 		}
-		var answer struct {
-			Port map[string]port `json:"port"`
-		}
-		if _, _, err := c.ask(ctx, &answer, "devlink", "-j", "port", "show"); err != nil {
-			return nil, err
-		}
-		maps.DeleteFunc(answer.Port, func(name string, _ port) bool { return !strings.HasPrefix(name, instance(f)+"/") })
-		maps.Copy(ports, answer.Port)
 	}
 	return ports, nil
-}
-
-// devlinkFacts are the parameters of a function, and the settings of its embedded switch.
-func (c *card) devlinkFacts(ctx context.Context, i int, f *function) (all []fact, err error) {
-	var eswitch struct {
-		Dev map[string]map[string]any `json:"dev"`
-	}
-	var params struct {
-		Param map[string][]struct {
-			Name   string `json:"name"`
-			Values []struct {
-				Mode  string          `json:"cmode"`
-				Value json.RawMessage `json:"value"`
-			} `json:"values"`
-		} `json:"param"`
-	}
-	name := instance(f)
-	has, installed, err := c.hasDevlink(ctx, f)
-	if err == nil && has {
-		_, _, err = c.ask(ctx, &eswitch, "devlink", "-j", "dev", "eswitch", "show", name)
-	}
-	if err == nil && has {
-		_, _, err = c.ask(ctx, &params, "devlink", "-j", "dev", "param", "show") // of one device it wants a name
-	}
-	if err != nil || !installed {
-		return nil, err
-	}
-	for what, value := range eswitch.Dev[name] {
-		all = append(all, fact{key: key(i, "eswitch", what), value: fmt.Sprint(value), set: func(value string) []string {
-			return []string{"devlink", "dev", "eswitch", "set", name, what, value}
-		}})
-	}
-	for _, p := range params.Param[name] {
-		for _, v := range p.Values {
-			text := string(v.Value)
-			if unquoted, err := strconv.Unquote(text); err == nil {
-				text = unquoted
-			}
-			one := fact{key: key(i, "parameter", p.Name, v.Mode), value: text, set: func(value string) []string {
-				return []string{"devlink", "dev", "param", "set", name, "name", p.Name, "value", value, "cmode", v.Mode}
-			}}
-			if v.Mode == "driverinit" {
-				one.reload = name
-			}
-			all = append(all, one)
-		}
-	}
-	return toldBy("devlink", i, all), nil
 }

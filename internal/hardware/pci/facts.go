@@ -4,65 +4,79 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 )
 
 // fact is one thing that can be read of a device, and that must be at the end of a clean as it was at the
 // enrollment.
 type fact struct {
-	key, value string
-	// tool is the program that tells it; "": the kernel.
-	tool string
-	// set is the command that gives it another value; nil: it is no setting.
-	set func(value string) []string
-	// reload is the devlink instance to reload so that the value counts; "": it counts at once.
-	reload string
+	value string
+	// set is the command that gives it another value, which goes behind; nil: it is no setting.
+	set []string
 }
+
+// romOf is the middle of the key of an expansion ROM: each firmware may have another one.
+const romOf = " rom of firmware "
+
+// teller takes a fact of one function.
+type teller func(words, value string, set ...string)
 
 // key names a fact of the function with a number.
-func key(function int, words ...string) string {
-	return strconv.Itoa(function) + " " + strings.Join(words, " ")
-}
+func key(function int, words string) string { return fmt.Sprint(function, " ", words) }
 
-// isSetting: the fact can be set, or is that what tells such facts is installed.
-func isSetting(key string) bool {
-	return slices.Contains([]string{"eswitch", "parameter", "interface", "mstconfig", "program"}, strings.Fields(key)[1])
+// programs tell settings, of which the program is the first word; that it is installed is a fact too.
+var programs = []string{"devlink", "ethtool", "ip", "mstconfig"}
+
+// toldBy is the key of the fact that the program which tells a setting is installed; "" of what is no setting.
+func toldBy(key string) string {
+	words := strings.Fields(key)
+	if !slices.Contains(programs, words[1]) {
+		return ""
+	}
+	return "program " + words[1]
 }
 
 // facts reads everything. The drivers must be bound as they were at the enrollment.
-func (c *card) facts(ctx context.Context) (all []fact, err error) {
-	if err := c.refresh(); err != nil {
+func (c *card) facts(ctx context.Context) (map[string]fact, error) {
+	if err := c.each((*pcifunction.Function).Refresh); err != nil {
 		return nil, err
 	}
 	now, err := c.firmwareOf(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	for i := range c.functions {
-		f := &c.functions[i]
-		for _, read := range []func(context.Context, int, *function) ([]fact, error){
-			c.configurationFacts, c.devlinkFacts, c.interfaceFacts, c.nonVolatileFacts,
-		} {
-			some, err := read(ctx, i, f)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
+	all := map[string]fact{}
+	for i, f := range c.functions {
+		tell := func(words, value string, set ...string) { all[key(i, words)] = fact{value, set} }
 		digest, err := c.romDigest(f)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, fact{key: key(i, "rom of firmware", now.running), value: digest})
+		all[fmt.Sprint(i, romOf, now.running)] = fact{value: digest}
+		for _, read := range []func(context.Context, *pcifunction.Function, teller) error{
+			c.configurationFacts, c.devlinkFacts, c.interfaceFacts, c.nonVolatileFacts,
+		} {
+			if err := read(ctx, f, tell); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, program := range programs {
+		if c.ran[program] {
+			all["program "+program] = fact{value: "installed"}
+		}
 	}
 	return all, nil
 }
@@ -71,64 +85,53 @@ func (c *card) facts(ctx context.Context) (all []fact, err error) {
 func (c *card) record(ctx context.Context) (string, error) {
 	all, err := c.facts(ctx)
 	p := device.Properties{Facts: map[string]string{}}
-	for _, one := range all {
-		p.Facts[one.key] = one.value
+	for key, one := range all {
+		p.Facts[key] = one.value
 	}
 	text, failed := p.Text()
 	return text, errors.Join(err, failed)
 }
 
-// recordedFacts are the facts of the enrollment.
-func recordedFacts(enrolled device.Identity) (map[string]string, error) {
-	p, err := device.ParseProperties(enrolled.Properties)
-	if err != nil {
-		return nil, hardware.Changed("properties", err.Error())
-	}
-	return p.Facts, nil
-}
-
 // configurationFacts are what every function has.
-func (c *card) configurationFacts(_ context.Context, i int, f *function) ([]fact, error) {
-	config, err := f.configuration()
+func (c *card) configurationFacts(_ context.Context, f *pcifunction.Function, tell teller) error {
+	config, err := configuration(f)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	names, err := c.children(f, users{})
+	made, err := f.Made()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var has []string
 	places := capabilities(config)
-	for _, id := range slices.Sorted(maps.Keys(places)) {
-		has = append(has, fmt.Sprintf("%s@%x", id, places[id]))
+	for _, at := range slices.Sorted(maps.Keys(places)) {
+		has = append(has, fmt.Sprintf("%s@%x", places[at], at))
 	}
 	// Decoding and bus mastering go with the driver, which is compared itself.
 	const withDriver = 0x7
-	command := binary.LittleEndian.Uint16(config[4:]) &^ withDriver
-	all := []fact{
-		{key: key(i, "driver"), value: f.Driver}, {key: key(i, "interfaces"), value: strconv.Itoa(len(names))},
-		{key: key(i, "capabilities"), value: strings.Join(has, " ")},
-		{key: key(i, "command"), value: fmt.Sprintf("%04x", command)},
-		{key: key(i, "virtual functions"), value: strconv.Itoa(len(f.Functions))},
-	}
+	tell("driver", f.Driver)
+	tell("interfaces", strconv.Itoa(len(made.Interfaces)))
+	tell("capabilities", strings.Join(has, " "))
+	tell("command", fmt.Sprintf("%04x", binary.LittleEndian.Uint16(config[4:])&^withDriver))
+	tell("virtual functions", strconv.Itoa(len(f.Functions)))
 	for _, name := range []string{"current_link_speed", "current_link_width"} {
-		text, err := c.attribute(f, name)
+		text, err := f.Attribute(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, fact{key: key(i, name), value: text})
+		tell(name, text)
 	}
-	regions, err := c.regions(f)
-	for n, r := range regions {
-		all = append(all, fact{key: key(i, "region", strconv.Itoa(n)), value: fmt.Sprintf("%d bytes, %x", r.size, r.flags)})
+	all, err := regions(f)
+	for n, r := range all {
+		tell(fmt.Sprint("region ", n), fmt.Sprintf("%d bytes, %x", r.size, r.flags))
 	}
-	return all, err
+	return err
 }
 
 // romDigest is the digest of the expansion ROM. The kernel reads it only of a function that is enabled, as a
 // driver does.
-func (c *card) romDigest(f *function) (string, error) {
-	if _, err := os.Stat(c.path(f, "rom")); err != nil {
+func (c *card) romDigest(f *pcifunction.Function) (string, error) {
+	if _, err := os.Stat(f.Path("rom")); err != nil {
 		return "none", nil
 	}
 	names := []string{"enable", "rom"}
@@ -137,16 +140,14 @@ func (c *card) romDigest(f *function) (string, error) {
 	}
 	write := func(text string) (err error) {
 		for _, name := range names {
-			err = errors.Join(err, c.write(c.path(f, name), text))
+			err = errors.Join(err, c.write(f.Path(name), text))
 		}
 		return err
 	}
-	if err := write("1"); err != nil {
-		return "", hardware.IOFault("enable the expansion ROM of", f.Address, err)
-	}
-	content, err := os.ReadFile(c.path(f, "rom"))
-	if err := write("0"); err != nil {
-		return "", hardware.IOFault("disable the expansion ROM of", f.Address, err)
+	on := write("1")
+	content, err := os.ReadFile(f.Path("rom"))
+	if failed := errors.Join(on, write("0")); failed != nil {
+		return "", hardware.IOFault("enable and disable the expansion ROM of", f.Address, failed)
 	}
 	if err != nil {
 		return "unreadable", nil // the kernel finds no ROM behind the region
@@ -154,123 +155,95 @@ func (c *card) romDigest(f *function) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256(content)), nil
 }
 
-// toldBy marks facts of a program; that it is installed is one of them.
-func toldBy(tool string, i int, all []fact) []fact {
-	all = append(all, fact{key: key(i, "program", tool), value: "installed"})
-	for n := range all {
-		all[n].tool = tool
+// devlinkFacts are the parameters of a function, and the settings of its embedded switch.
+func (c *card) devlinkFacts(ctx context.Context, f *pcifunction.Function, tell teller) error {
+	has, err := c.hasDevlink(ctx, f)
+	if err != nil || !has {
+		return err
 	}
-	return all
+	name := instance(f)
+	eswitch, err := devlink[map[string]any](ctx, c, "dev", "eswitch", "show", name)
+	if err != nil {
+		return err
+	}
+	for what, value := range eswitch[name] {
+		tell("devlink eswitch "+what, fmt.Sprint(value), "devlink", "dev", "eswitch", "set", name, what, "")
+	}
+	params, err := devlink[[]struct {
+		Name   string `json:"name"`
+		Values []struct {
+			Mode  string          `json:"cmode"`
+			Value json.RawMessage `json:"value"`
+		} `json:"values"`
+	}](ctx, c, "dev", "param", "show") // of one device it wants a name
+	for _, p := range params[name] {
+		for _, v := range p.Values {
+			value := strings.Trim(string(v.Value), `"`)
+			tell("devlink parameter "+p.Name+" "+v.Mode, value,
+				"devlink", "dev", "param", "set", name, "name", p.Name, "cmode", v.Mode, "value", "")
+		}
+	}
+	return err
 }
 
 // interfaceFacts are the settings of the network interfaces, which are numbered in the order of their
 // ports.
-func (c *card) interfaceFacts(ctx context.Context, i int, f *function) (all []fact, err error) {
-	names, err := c.children(f, users{})
+func (c *card) interfaceFacts(ctx context.Context, f *pcifunction.Function, tell teller) error {
+	made, err := f.Made()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for n, name := range names {
-		is, err := c.interfaceOf(ctx, name)
-		if err != nil {
-			return nil, err
+	for n, name := range made.Interfaces {
+		var links []struct {
+			MAC string `json:"address"`
 		}
-		number, told := strconv.Itoa(n), []fact(nil)
-		all = append(all, fact{key: key(i, "interface", number, "address"), value: is.Address,
-			set: func(value string) []string { return []string{"ip", "link", "set", "dev", name, "address", value} }})
-		for _, kind := range [][3]string{{"--show-priv-flags", "--set-priv-flags"}, {"-k", "-K"},
-			{"-l", "-L", "Current hardware settings"}} {
-			text, installed, err := c.ask(ctx, nil, "ethtool", kind[0], name)
-			if err != nil || !installed {
-				return all, err
+		if _, err := c.ask(ctx, &links, "ip", "-j", "link", "show", "dev", name); err != nil {
+			return err
+		}
+		for _, link := range links {
+			tell(fmt.Sprint("ip ", n, " address"), link.MAC, "ip", "link", "set", "dev", name, "address", "")
+		}
+		for _, option := range [][2]string{{"--show-priv-flags", "--set-priv-flags"}, {"-k", "-K"}, {"-l", "-L"}} {
+			text, err := c.ask(ctx, nil, "ethtool", option[0], name)
+			if err != nil {
+				return err
 			}
-			for _, pair := range pairs(text, kind[2]) {
-				told = append(told, fact{key: key(i, "interface", number, kind[1], pair[0]), value: pair[1],
-					set: func(value string) []string { return []string{"ethtool", kind[1], name, pair[0], value} }})
+			for what, value := range pairs(text) {
+				tell(fmt.Sprint("ethtool ", n, " ", option[1], " ", what), value, "ethtool", option[1], name, what, "")
 			}
 		}
-		all = append(all, toldBy("ethtool", i, told)...)
 	}
-	return all, nil
+	return nil
+}
+
+// pairs reads lines "name: value", but those that cannot be changed. Of queues the highest numbers come first,
+// and then the present ones.
+func pairs(text string) map[string]string {
+	all := map[string]string{}
+	for row := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(row, ":")
+		fields := strings.Fields(rest)
+		if ok && len(fields) > 0 && fields[0] != "n/a" && !strings.Contains(rest, "[fixed]") {
+			all[strings.ToLower(strings.TrimSpace(name))] = fields[0]
+		}
+	}
+	return all
 }
 
 // mellanox is the vendor whose settings and firmware mstconfig and mstflint reach.
 const mellanox = "15b3"
 
+// nonVolatile is a setting as mstconfig shows it: "  SRIOV_EN   True(1)".
+var nonVolatile = regexp.MustCompile(`(?m)^[ \t]+(\w+)[ \t]+(?:\S*\()?([^\s()]+)\)?[ \t]*$`)
+
 // nonVolatileFacts are the settings that a Mellanox keeps without power.
-func (c *card) nonVolatileFacts(ctx context.Context, i int, f *function) (all []fact, err error) {
+func (c *card) nonVolatileFacts(ctx context.Context, f *pcifunction.Function, tell teller) error {
 	if f.Vendor != mellanox {
-		return nil, nil
+		return nil
 	}
-	text, installed, err := c.ask(ctx, nil, "mstconfig", "-d", f.Address, "q")
-	if err != nil || !installed {
-		return nil, err
+	text, err := c.ask(ctx, nil, "mstconfig", "-d", f.Address, "q")
+	for _, row := range nonVolatile.FindAllStringSubmatch(text, -1) {
+		tell("mstconfig "+row[1], row[2], "mstconfig", "-y", "-d", f.Address, "set", row[1]+"=")
 	}
-	_, table, _ := strings.Cut(text, "Configurations:")
-	_, table, _ = strings.Cut(table, "\n")
-	for row := range strings.Lines(table) {
-		fields := strings.Fields(row)
-		if len(fields) != 2 {
-			continue
-		}
-		value := fields[1] // True(1)
-		if _, number, ok := strings.Cut(strings.TrimSuffix(value, ")"), "("); ok {
-			value = number
-		}
-		all = append(all, fact{key: key(i, "mstconfig", fields[0]), value: value, set: func(value string) []string {
-			return []string{"mstconfig", "-y", "-d", f.Address, "set", fields[0] + "=" + value}
-		}})
-	}
-	return toldBy("mstconfig", i, all), nil
-}
-
-// pairs reads lines "name: value" after a heading, but those that cannot be changed.
-func pairs(text, after string) (all [][2]string) {
-	if after != "" {
-		_, text, _ = strings.Cut(text, after)
-	}
-	for row := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(row, ":")
-		fields := strings.Fields(rest)
-		if ok && len(fields) > 0 && fields[0] != "n/a" && !strings.Contains(rest, "[fixed]") {
-			all = append(all, [2]string{strings.ToLower(strings.TrimSpace(name)), fields[0]})
-		}
-	}
-	return all
-}
-
-// difference is a fact that is not what it was.
-type difference struct {
-	fact
-	was string
-}
-
-// String says it in the words of a fault.
-func (d difference) String() string {
-	return fmt.Sprintf("%s: %q instead of %q", d.key, d.value, d.was)
-}
-
-// differences compares facts with those of the enrollment, nothing more and nothing less. What a program
-// tells that the host did not have then is left out, and so is the ROM of another firmware; notCompared
-// names them.
-func differences(recorded map[string]string, now []fact) (all []difference, notCompared []string) {
-	seen := map[string]bool{}
-	for _, one := range now {
-		was, known := recorded[one.key]
-		seen[one.key] = true
-		number, _, _ := strings.Cut(one.key, " ")
-		_, told := recorded[number+" program "+one.tool]
-		switch rom := strings.Contains(one.key, " rom of firmware "); {
-		case rom && !known, one.tool != "" && !told:
-			notCompared = append(notCompared, one.key)
-		case was != one.value:
-			all = append(all, difference{one, was})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(recorded)) {
-		if !seen[name] && !strings.Contains(name, " rom of firmware ") {
-			all = append(all, difference{fact{key: name}, recorded[name]})
-		}
-	}
-	return all, notCompared
+	return err
 }

@@ -28,7 +28,6 @@ const resetPriority = 35
 // handle is one opened device.
 type handle struct {
 	*card
-	enrolled device.Identity
 	writable bool
 	// memory is the device's, mapped; nil while it is not. Every function is unbound meanwhile.
 	memory []byte
@@ -92,20 +91,12 @@ func (h *handle) settled(ctx context.Context) error {
 // eraseByProgram has the operator's program erase the memory, or verify that. Of a model without memory
 // it says no more than the policy does.
 func (h *handle) eraseByProgram(ctx context.Context, run hardware.StepRun) (string, error) {
-	m := h.model.Memory
-	switch {
-	case m.None:
+	if h.model.Memory.None {
 		return fmt.Sprintf("nothing was erased and nothing read: by the policy %s has no memory", h.model.ID), nil
-	case m.Script == "":
-		return "", hardware.Refused(device.CodeNoSuchStep, "clean it as the policy says", "the memory of %s is a BAR",
-			h.target.Name)
 	}
-	return h.host.Programs.Call(ctx, m.Script, run.Step, h.target, h.functions[0].Device, h.functions[0].config,
-		h.enrolled.Serial, run.MayGoOn)
+	return h.host.Programs.Call(ctx, h.model.Memory.Script, run.Step, h.target, h.functions[0], h.enrolled.Serial,
+		run.MayGoOn)
 }
-
-// Check proves that the device is the enrolled one and that nothing else uses it.
-func (h *handle) Check(ctx context.Context) error { return h.check(ctx, h.enrolled) }
 
 // Size is the size of the memory that is a BAR, else 0.
 func (h *handle) Size() int64 { return h.model.Memory.Size }

@@ -15,11 +15,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/pci"
 )
 
@@ -41,19 +41,18 @@ type Host struct {
 type Programs interface {
 	// Allowed is nil if there is a program of this name, and it is what the host's rules say.
 	Allowed(name string) error
-	// Call runs a verb of it on the device, and gives its note. The caller has the device locked by
-	// config, and has proved that nothing else uses it.
-	Call(ctx context.Context, name, verb string, t hardware.Target, dev pci.Device, config *os.File, serial string,
+	// Call runs a verb of it on a function, and gives its note. The caller has it locked, and has proved
+	// that nothing else uses it.
+	Call(ctx context.Context, name, verb string, t hardware.Target, f *pcifunction.Function, serial string,
 		mayGoOn func() error) (note string, err error)
 }
 
 // Driver finds and opens PCI devices by the address of their first function.
 type Driver struct {
-	host           Host
-	sys, dev, proc string
+	host   Host
+	kernel pcifunction.Kernel
 	// firmware is where the kernel looks for images.
-	firmware  string
-	openGroup func(path string) (int, error)
+	firmware string
 	// write writes a file of sysfs, run runs a program.
 	write func(path, text string) error
 	run   func(*exec.Cmd) error
@@ -63,8 +62,9 @@ type Driver struct {
 
 // New returns the driver.
 func New(h Host) *Driver {
-	return &Driver{host: h, sys: "/sys", dev: "/dev", proc: "/proc", firmware: "/lib/firmware",
-		openGroup: hardware.OpenVFIO, run: (*exec.Cmd).Run, returns: time.Minute,
+	kernel := pcifunction.TheKernel()
+	kernel.Search.NotSelf = true // it maps the memory itself
+	return &Driver{host: h, kernel: kernel, firmware: "/lib/firmware", run: (*exec.Cmd).Run, returns: time.Minute,
 		write: func(path, text string) error { return os.WriteFile(path, []byte(text), 0) }}
 }
 
@@ -76,36 +76,19 @@ var kinds = map[string]string{"02": "NIC", "03": "GPU", "12": "ACCELERATOR"}
 
 func kindOf(dev pci.Device) string { return cmp.Or(kinds[dev.Class[:2]], "PCI") }
 
-// Base classes: what other drivers clean, what is no device of a tenant's, and NICs.
-const storage, bridge, network = "01", "06", "02"
-
 // Find lists the devices that device_spec matches; see hardware.Finder.
 func (d *Driver) Find(context.Context) ([]hardware.Found, error) {
-	all, err := pci.Scan(d.devices())
-	if err != nil {
-		return nil, err
-	}
-	var found []hardware.Found
-	for _, dev := range all {
-		base := dev.Class[:2]
-		if base == storage || base == bridge || dev.Type == pci.Virtual || together(all, dev)[0].Address != dev.Address {
-			continue
-		}
-		entry, matches, err := d.match(dev)
-		if err != nil {
-			return nil, err
-		}
-		if matches {
-			found = append(found, hardware.Found{Address: dev.Address, Type: kindOf(dev), Model: modelOf(dev),
-				OneTimeUse: entry.OneTimeUse(),
-				Digest:     fmt.Sprintf("%s %s %s %s", modelOf(dev), dev.Driver, dev.IOMMUGroup, entry.Tags())})
-		}
-	}
-	return found, nil
+	return pcifunction.Find(d.kernel.Devices(), d.host.Specs,
+		func(dev pci.Device, entry pci.Spec, found *hardware.Found) (bool, error) {
+			if pcifunction.Other(dev) != "" || isBridge(dev) {
+				return false, nil
+			}
+			found.Type, found.Model = kindOf(dev), dev.ID()
+			found.Digest = fmt.Sprintf("%s %s %s %s", dev.ID(), dev.Driver, dev.IOMMUGroup, entry.Tags())
+			functions, err := d.together(dev)
+			return len(functions) > 0 && functions[0] == dev.Address, err
+		})
 }
-
-// modelOf is the model by which a policy names a device.
-func modelOf(dev pci.Device) string { return dev.Vendor + ":" + dev.Product }
 
 // Discover reads the device at t.Address; see hardware.Driver. Its memory's place and the ways of a
 // reset must be as the policy says.
@@ -116,14 +99,14 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer c.closeAndJoin(&err)
-	if err := c.check(ctx, known); err != nil {
+	if err := c.Check(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if err := c.checkMemory(); err != nil {
 		return hardware.Discovery{}, err
 	}
-	first := c.functions[0].Device
-	entry, _, err := d.match(first)
+	first, isNew := c.functions[0].Device, known == (device.Identity{})
+	entry, _, err := pcifunction.Match(d.host.Specs, first)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -135,34 +118,21 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if found.SupportedSteps, err = c.supportedSteps(); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if found.Identity, err = c.identity(ctx, known); err != nil {
+	if found.Identity, err = c.identity(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if known == (device.Identity{}) {
+	if isNew {
 		if found.Identity.Properties, err = c.record(ctx); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
 	now, err := c.firmwareOf(ctx, "")
-	if known == (device.Identity{}) || now.running != "" && now.running == t.Reflashed {
+	if isNew || now.running != "" && now.running == t.Reflashed {
 		found.Identity.Firmware = now.running
 	}
-	by := cmp.Or(found.Identity.Serial, "none: known by its place")
-	found.Note = fmt.Sprintf("%s, %d functions, %s, serial %s", modelOf(first), len(c.functions), c.describeMemory(), by)
+	found.Note = fmt.Sprintf("%s, %d functions, serial %s", first.ID(), len(c.functions),
+		cmp.Or(found.Identity.Serial, "none: known by its place"))
 	return found, err
-}
-
-// match finds the entry of device_spec for a function.
-func (d *Driver) match(dev pci.Device) (pci.Spec, bool, error) {
-	specs, err := d.host.Specs()
-	if err != nil {
-		return pci.Spec{}, false, err
-	}
-	entry, matches, err := specs.Match(dev)
-	if err != nil {
-		return pci.Spec{}, false, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
-	}
-	return entry, matches, nil
 }
 
 // Open opens and locks the enrolled device, and proves that it is the enrolled one and that nothing
@@ -173,7 +143,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{card: c, enrolled: enrolled, writable: writable}
+	h := &handle{card: c, writable: writable}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -198,5 +168,3 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	}
 	return h, nil
 }
-
-func (d *Driver) devices() string { return filepath.Join(d.sys, "bus/pci/devices") }

@@ -3,6 +3,7 @@ package pci
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,17 +15,16 @@ import (
 // enrollment. A second run finds what is left.
 func (h *handle) secure(ctx context.Context, run hardware.StepRun) (string, error) {
 	var did []string
-	for i := range h.functions {
-		f := &h.functions[i]
+	for _, f := range h.functions {
 		if len(f.Functions) == 0 {
 			continue
 		}
-		if err := h.set(ctx, f, "sriov_numvfs", "0"); err != nil {
+		if err := h.set(ctx, f.Path("sriov_numvfs"), "0"); err != nil {
 			return "", err
 		}
 		did = append(did, fmt.Sprintf("%d virtual functions removed", len(f.Functions)))
 	}
-	if err := h.attach(ctx, h.enrolled); err != nil {
+	if err := h.attach(ctx); err != nil {
 		return "", err
 	}
 	ports, err := h.ports(ctx)
@@ -32,20 +32,16 @@ func (h *handle) secure(ctx context.Context, run hardware.StepRun) (string, erro
 		return "", err
 	}
 	for handle, p := range ports {
-		if p.Flavour == subFunction {
+		if p.Flavour == "pcisf" { // somebody added it
 			if err := h.change(ctx, nil, "devlink", "port", "del", handle); err != nil {
 				return "", err
 			}
 			did = append(did, "sub-function "+handle+" removed")
 		}
 	}
-	put, left, err := h.putBack(ctx, run)
+	put, err := h.putBack(ctx, run)
 	if err != nil {
 		return "", err
-	}
-	if len(left) > 0 {
-		return "", hardware.Refused(device.CodePropertiesMismatch, "put it back by hand, then clean "+h.target.Name,
-			"settings of %s do not take their values of the enrollment: %s", h.functions[0].Address, listed(left))
 	}
 	if did = append(did, put...); len(did) == 0 {
 		did = []string{"nothing to put back"}
@@ -54,45 +50,43 @@ func (h *handle) secure(ctx context.Context, run hardware.StepRun) (string, erro
 	return strings.Join(append(did, changed...), "; "), err
 }
 
-// putBack gives each setting its value of the enrollment, and says which it changed, and which have
-// another one still.
-func (h *handle) putBack(ctx context.Context, run hardware.StepRun) (put []string, left []difference, err error) {
-	recorded, err := recordedFacts(h.enrolled)
-	if err != nil {
-		return nil, nil, err
-	}
-	// One setting may bring others along: an embedded switch has parameters of its own.
-	const rounds = 3
-	for range rounds {
-		now, err := h.facts(ctx)
+// putBack gives each setting its value of the enrollment, and says which it changed. One that does not take
+// it is a fault.
+func (h *handle) putBack(ctx context.Context, run hardware.StepRun) (put []string, err error) {
+	for round := 1; ; round++ {
+		left, _, err := h.differences(ctx)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		left, _ = differences(recorded, now)
-		left = slices.DeleteFunc(left, func(d difference) bool { return !isSetting(d.key) })
+		left = slices.DeleteFunc(left, func(d difference) bool { return toldBy(d.key) == "" })
 		if len(left) == 0 {
 			break
 		}
-		reload := map[string]bool{}
+		if round == 3 { // one may bring others along: an embedded switch has parameters of its own
+			return nil, hardware.Refused(device.CodePropertiesMismatch, "put it back by hand, then clean "+h.target.Name,
+				"settings of %s do not take their values of the enrollment: %s", h.functions[0].Address, listed(left))
+		}
+		var reload []string
 		for _, d := range left {
 			if d.set == nil || d.was == "" {
 				continue // it is not there any more, or was not
 			}
 			if err := run.MayGoOn(); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			command := d.set(d.was)
-			if err := h.change(ctx, nil, command[0], command[1:]...); err != nil {
-				return nil, nil, err
+			command := slices.Clone(d.set)
+			command[len(command)-1] += d.was
+			if err := h.change(ctx, nil, command...); err != nil {
+				return nil, err
 			}
 			put = append(put, d.key)
-			if d.reload != "" {
-				reload[d.reload] = true
+			if strings.HasSuffix(d.key, " driverinit") { // which counts after a reload
+				reload = append(reload, d.set[4])
 			}
 		}
-		for instance := range reload {
+		for _, instance := range slices.Compact(reload) {
 			if err := h.change(ctx, nil, "devlink", "dev", "reload", instance); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 	}
@@ -100,7 +94,43 @@ func (h *handle) putBack(ctx context.Context, run hardware.StepRun) (put []strin
 		slices.Sort(put)
 		put = []string{"put back " + strings.Join(slices.Compact(put), ", ")}
 	}
-	return put, left, nil
+	return put, nil
+}
+
+// difference is a fact that is not what it was.
+type difference struct {
+	fact
+	key, was string
+}
+
+// differences compares what can be read now with the enrollment, nothing more and nothing less. What a program
+// tells that the host did not have then is left out, and so is the ROM of another firmware; the note names them.
+func (h *handle) differences(ctx context.Context) (all []difference, note string, err error) {
+	now, err := h.facts(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var notCompared []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		was, known := h.recorded[name]
+		_, told := h.recorded[toldBy(name)]
+		switch {
+		case !known && strings.Contains(name, romOf), !told && toldBy(name) != "":
+			notCompared = append(notCompared, name)
+		case was != now[name].value:
+			all = append(all, difference{now[name], name, was})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.recorded)) {
+		if _, seen := now[name]; !seen && !strings.Contains(name, romOf) {
+			all = append(all, difference{fact{}, name, h.recorded[name]})
+		}
+	}
+	note = fmt.Sprintf("%d facts as at the enrollment", len(now)-len(notCompared))
+	if len(notCompared) > 0 {
+		note += "; not compared, because nothing was recorded: " + strings.Join(notCompared, ", ")
+	}
+	return all, note, nil
 }
 
 // verifyProperties proves that the device consists of what it consisted of at the enrollment, and is set
@@ -109,39 +139,23 @@ func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (st
 	if run.Args != nil {
 		return "", hardware.Invalid("a profile of the policy (properties) is for servers, not for %s", h.target.Name)
 	}
-	recorded, err := recordedFacts(h.enrolled)
-	if err != nil {
+	if err := h.attach(ctx); err != nil {
 		return "", err
 	}
-	if err := h.attach(ctx, h.enrolled); err != nil {
-		return "", err
-	}
-	now, err := h.facts(ctx)
-	if err != nil {
-		return "", err
-	}
-	differ, notCompared := differences(recorded, now)
-	if len(differ) > 0 {
-		return "", hardware.Refused(device.CodePropertiesMismatch,
+	differ, note, err := h.differences(ctx)
+	if err == nil && len(differ) > 0 {
+		err = hardware.Refused(device.CodePropertiesMismatch,
 			"find out what changed it; if it is intended, replace the device by itself",
 			"%s is not what was enrolled: %s", h.functions[0].Address, listed(differ))
 	}
-	note := fmt.Sprintf("%d facts as at the enrollment", len(now)-len(notCompared))
-	if len(notCompared) > 0 {
-		note += "; not compared, because nothing was recorded: " + strings.Join(notCompared, ", ")
-	}
-	return note, nil
+	return note, err
 }
 
 // listed names the first differences.
 func listed(all []difference) string {
-	const most = 8
 	var words []string
-	for _, d := range all[:min(len(all), most)] {
-		words = append(words, d.String())
+	for _, d := range all {
+		words = append(words, fmt.Sprintf("%s: %q instead of %q", d.key, d.value, d.was))
 	}
-	if len(all) > most {
-		words = append(words, fmt.Sprintf("and %d more", len(all)-most))
-	}
-	return strings.Join(words, "; ")
+	return hardware.OneLine(strings.Join(words, "; "))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ type update struct {
 
 	h     *handle
 	run   hardware.StepRun
-	image firmwareImage
+	image hardware.FirmwareImage
 	bmc   bool // the component is the BMC itself
 	// first and share are the component's part of the step's progress, in percent.
 	first, share int
@@ -97,7 +96,7 @@ func (h *handle) verifyFirmware(ctx context.Context, run hardware.StepRun) (stri
 
 // atTarget proves that each component runs its version, that nothing is staged or being
 // written, and that the server is healthy.
-func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, error) {
+func (h *handle) atTarget(ctx context.Context, images []hardware.FirmwareImage) (string, error) {
 	service, err := h.readUpdateService(ctx)
 	if err != nil {
 		return "", err
@@ -213,7 +212,7 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	if _, err := u.run.Load("firmware "+u.image.Component, u); err != nil {
 		return "", err
 	}
-	if u.To != "" && (u.To != u.image.To || u.SHA256 != strings.ToLower(u.image.SHA256)) {
+	if u.To != "" && (u.To != u.image.To || u.SHA256 != u.image.SHA256) {
 		*u = update{h: u.h, run: u.run, image: u.image, first: u.first, share: u.share} // of other arguments
 	}
 	u.doing, u.stall = fmt.Sprintf("update of %s to %s", u.image.Component, u.image.To), u.h.driver.timing.stall
@@ -362,13 +361,10 @@ func (u *update) reset(ctx context.Context) error {
 
 // begin checks that the update may be made, and gives the BMC the image.
 func (u *update) begin(ctx context.Context, service *updateService, all []*software, now *software) error {
-	if !slices.Contains(u.image.From, now.Version) {
-		return hardware.Refused(device.CodeFirmwareNotListed,
-			"find out how that version came there; if it may be updated, add it to the policy",
-			"%s runs version %q, from which the firmware policy lists no update to %q (from: %s)", u.image.Component,
-			now.Version, u.image.To, strings.Join(u.image.From, ", "))
+	if err := u.image.CheckFrom(u.image.Component, now.Version); err != nil {
+		return err
 	}
-	image, err := u.image.open()
+	image, err := open(u.image)
 	if err != nil {
 		return err
 	}
@@ -384,7 +380,7 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 	if err := u.h.nothingStaged(ctx, service, free.tasks, all); err != nil {
 		return err
 	}
-	u.From, u.To, u.SHA256 = now.Version, u.image.To, strings.ToLower(u.image.SHA256)
+	u.From, u.To, u.SHA256 = now.Version, u.image.To, u.image.SHA256
 	return u.send(ctx, service, now, image)
 }
 
