@@ -30,9 +30,8 @@ type FirmwareImage struct {
 	Rewrite string `json:"rewrite"`
 }
 
-// FirmwareImages reads the arguments of the steps firmware_reflash and verify_firmware. check refuses what
-// the driver does not have, as WrongFirmwarePolicy. Fault: invalid_setting.
-func FirmwareImages(step string, args json.RawMessage, check func(FirmwareImage) error) ([]FirmwareImage, error) {
+// FirmwareImages reads the arguments of the steps firmware_reflash and verify_firmware. Fault: invalid_setting.
+func FirmwareImages(step string, args json.RawMessage) ([]FirmwareImage, error) {
 	var given struct {
 		Components []FirmwareImage `json:"components"`
 	}
@@ -59,11 +58,23 @@ func FirmwareImages(step string, args json.RawMessage, check func(FirmwareImage)
 			return nil, WrongFirmwarePolicy(step, "component %q: %s", one.Component, why)
 		}
 		given.Components[i].SHA256 = strings.ToLower(one.SHA256)
-		if err := check(one); err != nil {
-			return nil, err
-		}
 	}
 	return given.Components, nil
+}
+
+// OnlyFirmwareImage is FirmwareImages of a device that has one firmware.
+func OnlyFirmwareImage(step string, args json.RawMessage) (FirmwareImage, error) {
+	images, err := FirmwareImages(step, args)
+	if err != nil {
+		return FirmwareImage{}, err
+	}
+	if len(images) != 1 {
+		return FirmwareImage{}, WrongFirmwarePolicy(step, "a device takes one image, the policy has %d for it", len(images))
+	}
+	if name := images[0].Component; name != "" && name != "firmware" {
+		return FirmwareImage{}, WrongFirmwarePolicy(step, "a device has no component %q, only firmware", name)
+	}
+	return images[0], nil
 }
 
 // WrongFirmwarePolicy is the fault of a policy that fits no device of the driver's.

@@ -24,25 +24,13 @@ func (c *controller) updatesFirmware() bool {
 	return c.id.OACS&downloadAndCommit != 0
 }
 
-// imageOf reads the arguments of both steps. A drive has one firmware.
-func imageOf(run hardware.StepRun) (want hardware.FirmwareImage, err error) {
-	wrong := func(format string, args ...any) error { return hardware.WrongFirmwarePolicy(run.Step, format, args...) }
-	images, err := hardware.FirmwareImages(run.Step, run.Args, func(one hardware.FirmwareImage) error {
-		switch {
-		case one.Component != "" && one.Component != "firmware":
-			return wrong("a drive has no component %q, only firmware", one.Component)
-		case one.Rewrite != "":
-			return wrong("rewrite: %s is for the driver pci", one.Rewrite)
-		}
-		return nil
-	})
-	if err == nil && len(images) != 1 {
-		err = wrong("a drive takes one image, the policy has %d for it", len(images))
+// imageOf reads the arguments of both steps.
+func imageOf(run hardware.StepRun) (hardware.FirmwareImage, error) {
+	want, err := hardware.OnlyFirmwareImage(run.Step, run.Args)
+	if err == nil && want.Rewrite != "" {
+		err = hardware.WrongFirmwarePolicy(run.Step, "rewrite: %s is for the driver pci", want.Rewrite)
 	}
-	if err != nil {
-		return want, err
-	}
-	return images[0], nil
+	return want, err
 }
 
 // RunStep runs a step of the driver; see hardware.StepRunner.

@@ -103,9 +103,7 @@ func (r *reflash) findAgain(ctx context.Context, reset error) error {
 // isAway: the drive is not there, or not usable, and may be in a moment. Another drive in its
 // place is not that.
 func isAway(err error) bool {
-	f, ok := device.AsFault(err)
-	return ok && (f.Code == device.CodeTargetMissing || f.Code == device.CodeTargetBusy || f.Code == device.CodeIO) ||
-		asFailure(err) != nil
+	return device.HasCode(err, device.CodeTargetMissing, device.CodeTargetBusy, device.CodeIO) || asFailure(err) != nil
 }
 
 // asFailure gives the failed command in err, or nil.

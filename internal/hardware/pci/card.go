@@ -74,7 +74,7 @@ func (d *Driver) open(t hardware.Target, enrolled device.Identity) (_ *card, err
 			"the policy does not say where %s at %s has its memory", first.ID(), first.Address)
 	}
 	c.model = d.host.Models[i]
-	return c, nil
+	return c, c.checkMemory()
 }
 
 // add opens one more function, unless it is open.
@@ -117,9 +117,8 @@ func (d *Driver) together(with pci.Device) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// slotOf is an address without its function, busOf without its slot too.
+// slotOf is an address without its function.
 func slotOf(address string) string { return address[:strings.LastIndexByte(address, '.')] }
-func busOf(address string) string  { return address[:strings.LastIndexByte(address, ':')] }
 
 // set writes a file of sysfs, once the worker may still change its device.
 func (c *card) set(ctx context.Context, path, text string) error {
@@ -141,11 +140,6 @@ func (c *card) each(do func(*pcifunction.Function) error) error {
 		}
 	}
 	return nil
-}
-
-// lock takes the lock of each function (F1).
-func (c *card) lock(ctx context.Context) error {
-	return c.each(func(f *pcifunction.Function) error { return f.Lock(ctx) })
 }
 
 // closeAndJoin closes the configuration spaces, which releases the locks.

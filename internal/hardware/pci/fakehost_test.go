@@ -74,7 +74,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 	})
 	h.kernel.Sys, h.kernel.Dev, h.kernel.Search.Proc = h.root+"/sys", h.root+"/dev", h.root+"/proc"
 	h.kernel.Addresses = func(string) ([]net.Addr, error) { return h.addresses, nil }
-	h.firmware = h.root + "/firmware"
+	h.Driver.images = h.root + "/firmware"
 	h.returns = 50 * time.Millisecond
 	h.Driver.write, h.Driver.run = h.writeSysfs, h.runProgram
 	for _, dir := range strings.Fields("sys/bus/pci/devices sys/bus/pci/drivers sys/class/net dev/vfio proc") {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,32 +17,12 @@ import (
 	"burnish/internal/hardware"
 )
 
-// eachImage calls do with the images of a plan, or with those of this host's policy where the plan has none.
-func (h *handle) eachImage(run hardware.StepRun, do func(hardware.FirmwareImage) (string, error)) (string, error) {
-	args, err := run.Args, error(nil)
-	if args == nil {
-		if args, err = h.policyImages(); err != nil {
-			return "", err
-		}
-	}
-	images, err := hardware.FirmwareImages(run.Step, args, func(hardware.FirmwareImage) error { return nil })
-	var notes []string
-	for _, one := range images {
-		note, err := do(one)
-		if err != nil {
-			return "", err
-		}
-		notes = append(notes, note)
-	}
-	return strings.Join(notes, "; "), err
-}
-
 func (c *card) policyImages() (json.RawMessage, error) {
 	first := c.functions[0].Device
 	return c.host.Images(kindOf(first), first.Vendor, first.ID())
 }
 
-// firmware is what a component says of itself.
+// firmware is what a device says of its own.
 type firmware struct {
 	// running is the version that runs, stored the one that the next start runs; "": it does not say.
 	running, stored string
@@ -56,17 +35,19 @@ func (f firmware) is(version string) bool {
 	return f.running == version && (f.stored == "" || f.stored == version)
 }
 
-// firmwareOf reads the firmware of a component; zero: nothing tells it. It waits while a flash is under
-// way, whoever began it: the kernel does one thing at a time.
-func (c *card) firmwareOf(ctx context.Context, wanted string) (firmware, error) {
-	info, err := c.info(ctx)
+// firmware reads the device's firmware; zero: nothing tells it. It waits while a flash is under way, whoever began
+// it: the kernel does one thing at a time.
+func (c *card) firmware(ctx context.Context) (firmware, error) {
+	is, err := c.info(ctx)
 	if err != nil {
 		return firmware{}, err
 	}
-	if name := info.component(wanted); name != "" {
-		return firmware{info.Versions.Running[name], info.Versions.Stored[name], true}, nil
+	for _, name := range []string{"fw", "fw.version", "fw.mgmt"} {
+		if running := is.Versions.Running[name]; running != "" {
+			return firmware{running, is.Versions.Stored[name], true}, nil
+		}
 	}
-	if c.functions[0].Vendor != mellanox || wanted != "" {
+	if c.functions[0].Vendor != mellanox {
 		return firmware{}, nil
 	}
 	text, err := c.ask(ctx, nil, "mstflint", "-d", c.functions[0].Address, "q")
@@ -78,7 +59,7 @@ func (c *card) firmwareOf(ctx context.Context, wanted string) (firmware, error) 
 // checkFirmware refuses firmware that is neither the enrolled one nor one that Burnish wrote, unless the
 // clean writes the policy's.
 func (h *handle) checkFirmware(ctx context.Context) (notes []string, err error) {
-	now, err := h.firmwareOf(ctx, "")
+	now, err := h.card.firmware(ctx)
 	if err != nil || h.enrolled.Firmware == "" || now.running == h.enrolled.Firmware ||
 		now.running == h.target.Reflashed {
 		return nil, err
@@ -92,18 +73,32 @@ func (h *handle) checkFirmware(ctx context.Context) (notes []string, err error) 
 			"by itself", "%s", what)
 }
 
-// reflash writes each image of the policy.
+// image is the one of a plan, or that of this host's policy where the plan has none, and the firmware that it is for.
+func (h *handle) image(ctx context.Context, run hardware.StepRun) (want hardware.FirmwareImage, now firmware, err error) {
+	args := run.Args
+	if args == nil {
+		args, err = h.policyImages()
+	}
+	if err == nil {
+		want, err = hardware.OnlyFirmwareImage(run.Step, args)
+	}
+	if err == nil {
+		now, err = h.card.firmware(ctx)
+	}
+	if err == nil && now.running == "" {
+		err = hardware.Refused(device.CodeFirmwareUnknown, "install devlink (iproute2), or mstflint, and load its driver",
+			"nothing on this host tells the firmware of %s", h.functions[0].Address)
+	}
+	return want, now, err
+}
+
+// reflash writes the image of the policy, unless its version runs already and the policy does not want it again. A
+// run after a crash waits for what the kernel still does, and writes it again.
 func (h *handle) reflash(ctx context.Context, run hardware.StepRun) (string, error) {
 	if err := h.attach(ctx); err != nil {
 		return "", err
 	}
-	return h.eachImage(run, func(want hardware.FirmwareImage) (string, error) { return h.writeImage(ctx, run, want) })
-}
-
-// writeImage writes one image, unless its version runs already and the policy does not want it again. A run
-// after a crash waits for what the kernel still does, and writes it again.
-func (h *handle) writeImage(ctx context.Context, run hardware.StepRun, want hardware.FirmwareImage) (string, error) {
-	before, err := h.component(ctx, want)
+	want, before, err := h.image(ctx, run)
 	if err != nil {
 		return "", err
 	}
@@ -131,16 +126,6 @@ func (h *handle) writeImage(ctx context.Context, run hardware.StepRun, want hard
 	return fmt.Sprintf("firmware %s written over %s, sha256 %.12s, %s", want.To, before.running, want.SHA256, how), nil
 }
 
-// component reads the firmware that an image is for.
-func (h *handle) component(ctx context.Context, want hardware.FirmwareImage) (firmware, error) {
-	now, err := h.firmwareOf(ctx, want.Component)
-	if err == nil && now.running == "" {
-		err = hardware.Refused(device.CodeFirmwareUnknown, "install devlink (iproute2), or mstflint, and load its driver",
-			"nothing on this host tells the firmware %q of %s", want.Component, h.functions[0].Address)
-	}
-	return now, err
-}
-
 // flash has devlink, or else mstflint, write the image. Nothing interrupts it: if this worker dies, the program
 // holds the device's fence until it has ended.
 func (h *handle) flash(ctx context.Context, run hardware.StepRun, want hardware.FirmwareImage,
@@ -158,11 +143,8 @@ func (h *handle) flash(ctx context.Context, run hardware.StepRun, want hardware.
 		return err
 	}
 	command := []string{"devlink", "dev", "flash", instance(h.functions[0]), "file", filepath.Base(file)}
-	switch {
-	case !byDevlink:
+	if !byDevlink {
 		command = []string{"mstflint", "-d", h.functions[0].Address, "-i", file, "-y", "burn"}
-	case want.Component != "":
-		command = append(command, "component", want.Component)
 	}
 	return h.change(ctx, p, command...)
 }
@@ -187,11 +169,12 @@ func (p progress) Write(said []byte) (int, error) {
 // place puts the bytes of an image where the kernel looks for firmware, also where it looks in another place first,
 // under a name of their own: what is written is what was checked.
 func (h *handle) place(want hardware.FirmwareImage) (path string, err error) {
-	path = filepath.Join(h.firmware, fmt.Sprintf("burnish-%s-%.12s.bin", h.functions[0].Address, want.SHA256))
-	if err := os.MkdirAll(h.firmware, 0o755); err != nil { // a host without firmware has none
-		return "", hardware.IOFault("create", h.firmware, err)
+	path = filepath.Join(h.images, fmt.Sprintf("burnish-%s-%.12s.bin", h.functions[0].Address, want.SHA256))
+	err = os.MkdirAll(h.images, 0o755) // a host without firmware has none
+	var file *os.File
+	if err == nil {
+		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return "", hardware.IOFault("create", path, err)
 	}
@@ -209,7 +192,7 @@ func (h *handle) activate(ctx context.Context, run hardware.StepRun, want hardwa
 	err := h.change(ctx, nil, "devlink", "dev", "reload", instance(h.functions[0]), "action", "fw_activate")
 	if err != nil {
 		way, err := h.reset(ctx, run)
-		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoSuchStep {
+		if device.HasCode(err, device.CodeNoSuchStep) {
 			err = hardware.FirmwareNotActive("firmware %s is written to %s, and neither a reload nor a reset that is safe "+
 				"starts it", want.To, h.functions[0].Address)
 		}
@@ -218,22 +201,16 @@ func (h *handle) activate(ctx context.Context, run hardware.StepRun, want hardwa
 		}
 		how = "activated by a reset (" + way + ")"
 	}
-	return how, h.checkRuns(ctx, want)
+	_, err = h.verifyFirmware(ctx, run)
+	return how, err
 }
 
-// checkRuns proves that a component runs the policy's version, and starts with it the next time.
-func (h *handle) checkRuns(ctx context.Context, want hardware.FirmwareImage) error {
-	now, err := h.component(ctx, want)
+// verifyFirmware proves that the device runs the policy's version, and starts with it the next time.
+func (h *handle) verifyFirmware(ctx context.Context, run hardware.StepRun) (string, error) {
+	want, now, err := h.image(ctx, run)
 	if err == nil && !now.is(want.To) {
 		err = hardware.FirmwareNotActive("%s runs firmware %q and has %q stored, the policy demands %q",
 			h.functions[0].Address, now.running, now.stored, want.To)
 	}
-	return err
-}
-
-// verifyFirmware proves that each component has the policy's version.
-func (h *handle) verifyFirmware(ctx context.Context, run hardware.StepRun) (string, error) {
-	return h.eachImage(run, func(want hardware.FirmwareImage) (string, error) {
-		return fmt.Sprintf("it runs firmware %s, as the policy demands", want.To), h.checkRuns(ctx, want)
-	})
+	return fmt.Sprintf("it runs firmware %s, as the policy demands", want.To), err
 }

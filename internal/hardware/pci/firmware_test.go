@@ -30,7 +30,7 @@ func (h *fakeHost) flashing(t *testing.T, from, to string) (flashed *[]string) {
 	h.versions(from, from)
 	flashed = &[]string{}
 	h.programs["devlink dev flash"] = func(args []string) (string, string) {
-		text, err := os.ReadFile(filepath.Join(h.firmware, args[5]))
+		text, err := os.ReadFile(filepath.Join(h.Driver.images, args[5]))
 		require.NoError(t, err)
 		*flashed = append(*flashed, string(text))
 		h.versions(from, to)
@@ -72,7 +72,7 @@ func TestFirmwareIsWrittenAndActivated(t *testing.T) {
 	require.Contains(t, note, "activated by reload")
 	require.Equal(t, []string{"firmware 2"}, *flashed)
 	require.Equal(t, []string{"2.0", "2.0"}, s.flashed, "recorded before it can run, and when it runs")
-	left, err := os.ReadDir(h.firmware)
+	left, err := os.ReadDir(h.Driver.images)
 	require.NoError(t, err)
 	require.Empty(t, left, "the image was left")
 	require.Zero(t, child.SysProcAttr.Pdeathsig, "the worker's death does not end it")

@@ -67,9 +67,6 @@ func (c *card) checkMemory() error {
 // openMemory maps the memory. The functions are unbound from their drivers: nothing in the kernel writes to
 // it, and no guest can have it.
 func (h *handle) openMemory(ctx context.Context) error {
-	if err := h.checkMemory(); err != nil {
-		return err
-	}
 	if err := h.detach(ctx); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/host"
 )
 
@@ -83,4 +85,69 @@ func (d *Driver) start(cmd *exec.Cmd) (said string, err error) {
 			"%s fails (%v): %s", strings.Join(cmd.Args, " "), err, said)
 	}
 	return said, err
+}
+
+// instance is the name of a function in devlink.
+func instance(f *pcifunction.Function) string { return "pci/" + f.Address }
+
+// devlink gives what devlink answers of a function and of its ports, by their names in devlink. It has only those that
+// a driver of the host's has.
+func devlink[T any](ctx context.Context, c *card, f *pcifunction.Function, args ...string) (map[string]T, error) {
+	if !onHost(f) {
+		return nil, nil
+	}
+	var answer map[string]map[string]T // the outer one has one key, which is the kind of these
+	_, err := c.ask(ctx, &answer, "devlink", append([]string{"-j"}, args...)...)
+	for _, all := range answer {
+		maps.DeleteFunc(all, func(name string, _ T) bool { return !strings.HasPrefix(name+"/", instance(f)+"/") })
+		return all, err
+	}
+	return nil, err
+}
+
+// hasDevlink says that a function is a device of devlink. What lists those of all the host, or the ports, waits for
+// each of them, such as one whose firmware is being written: only those that are one are asked for more.
+func (c *card) hasDevlink(ctx context.Context, f *pcifunction.Function) (bool, error) {
+	all, err := devlink[any](ctx, c, f, "dev", "show", instance(f))
+	return len(all) > 0, err
+}
+
+// info is what devlink says of a device; zero where it has none.
+type info struct {
+	Serial   string `json:"serial_number"`
+	Board    string `json:"board.serial_number"`
+	Versions struct {
+		Running map[string]string `json:"running"`
+		Stored  map[string]string `json:"stored"`
+	} `json:"versions"`
+}
+
+func (c *card) info(ctx context.Context) (info, error) {
+	first := c.functions[0]
+	all, err := devlink[info](ctx, c, first, "dev", "info", instance(first))
+	return all[instance(first)], err
+}
+
+// port is one port of a function in devlink.
+type port struct {
+	Type    string `json:"type"`
+	Netdev  string `json:"netdev"`
+	Flavour string `json:"flavour"`
+}
+
+// ports lists the ports of the functions by their names in devlink.
+func (c *card) ports(ctx context.Context) (map[string]port, error) {
+	ports := map[string]port{}
+	for _, f := range c.functions {
+		has, err := c.hasDevlink(ctx, f)
+		var all map[string]port
+		if has {
+			all, err = devlink[port](ctx, c, f, "port", "show")
+		}
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(ports, all)
+	}
+	return ports, nil
 }

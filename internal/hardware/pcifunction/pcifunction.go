@@ -133,8 +133,7 @@ func (f *Function) AwaitReturn(ctx context.Context, timeout time.Duration) error
 		if err == nil {
 			err = f.Lock(ctx)
 		}
-		is, ok := device.AsFault(err)
-		return ok && (is.Code == device.CodeTargetMissing || is.Code == device.CodeTargetBusy), err
+		return device.HasCode(err, device.CodeTargetMissing, device.CodeTargetBusy), err
 	})
 }
 

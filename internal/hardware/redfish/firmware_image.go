@@ -14,16 +14,18 @@ import (
 
 // imagesOf reads the arguments of firmware_reflash and verify_firmware.
 func imagesOf(run hardware.StepRun) ([]hardware.FirmwareImage, error) {
-	return hardware.FirmwareImages(run.Step, run.Args, func(one hardware.FirmwareImage) error {
+	images, err := hardware.FirmwareImages(run.Step, run.Args)
+	for _, one := range images {
 		switch {
 		case one.Component == "":
-			return hardware.WrongFirmwarePolicy(run.Step, "a server has several components: the policy must name one, such as BIOS")
+			return nil, hardware.WrongFirmwarePolicy(run.Step,
+				"a server has several components: the policy must name one, such as BIOS")
 		case one.Rewrite != "":
-			return hardware.WrongFirmwarePolicy(run.Step, "component %s: rewrite: %s is for the driver pci", one.Component,
+			return nil, hardware.WrongFirmwarePolicy(run.Step, "component %s: rewrite: %s is for the driver pci", one.Component,
 				one.Rewrite)
 		}
-		return nil
-	})
+	}
+	return images, err
 }
 
 // openImage is a copy of an image whose bytes were checked. Nothing can change it: it has no name.

@@ -81,8 +81,7 @@ const (
 func (h *handle) retryBusy(ctx context.Context, try func() error) error {
 	err := hardware.PollEvery(ctx, h.busyTimeout, h.busyPause, func() (again bool, err error) {
 		err = try()
-		f, ok := device.AsFault(err)
-		return ok && f.Code == device.CodeTargetBusy, err
+		return device.HasCode(err, device.CodeTargetBusy), err
 	})
 	if f, ok := device.AsFault(err); ok && f.Code == device.CodeTargetBusy {
 		return hardware.Refused(f.Code, f.Remedy+", then clean "+h.target.Name, "%s", f.Message)
