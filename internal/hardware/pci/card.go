@@ -24,8 +24,8 @@ type card struct {
 	recorded  map[string]string
 	model     device.Model
 	functions []*pcifunction.Function
-	// ran are the programs that are installed.
-	ran map[string]bool
+	// ran are the programs that are installed, devlinks the functions with their drivers that are devices of devlink.
+	ran, devlinks map[string]bool
 	// unseen is what the last search for users could not look into.
 	unseen string
 }
@@ -45,7 +45,8 @@ func (d *Driver) open(t hardware.Target, enrolled device.Identity) (_ *card, err
 	if err != nil {
 		return nil, hardware.Changed("properties", err.Error())
 	}
-	c := &card{Driver: d, target: t, enrolled: enrolled, recorded: properties.Facts, ran: map[string]bool{}}
+	c := &card{Driver: d, target: t, enrolled: enrolled, recorded: properties.Facts, ran: map[string]bool{},
+		devlinks: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			c.closeAndJoin(&err)

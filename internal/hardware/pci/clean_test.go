@@ -323,8 +323,9 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 		"a slower link":   {has("current_link_speed", "2.5 GT/s PCIe"), "current_link_speed"},
 		"a narrower link": {has("current_link_width", "1"), "current_link_width"},
 		"another BAR": {func(h *fakeHost) {
-			h.file(node(address)+"resource", strings.Replace(h.read(node(address)+"resource"), "14220c", "140200", 1))
-		}, "region 2"},
+			at := filepath.Join(h.root, node(address))
+			require.NoError(t, os.Rename(at+"/resource0", at+"/resource1"))
+		}, "size of resource1"},
 		"a capability":    {config(func(c []byte) { c[0x41], c[0x50] = 0x50, 0x11 }), "capabilities"},
 		"another command": {config(func(c []byte) { c[5] = 4 }), "command"},
 		"another ROM":     {has("rom", "evil"), "rom of firmware"},
@@ -339,6 +340,7 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 			h := newFakeHost(t)
 			h.add(address, "1af4:1110", "050000", "accel", 7)
 			h.file(node(address)+"rom", "rom")
+			h.file(node(address)+"resource0", "registers")
 			h.versions("1", "1")
 			known := h.enroll().Identity
 			h.driver(address, "")

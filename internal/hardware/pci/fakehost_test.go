@@ -159,9 +159,6 @@ func (h *fakeHost) add(address, ids, class, driver string, serial uint64) {
 // memory makes BAR 2 of a function.
 func (h *fakeHost) memory(address string, size int64) (path string) {
 	h.t.Helper()
-	none := "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
-	h.file(node(address)+"resource", none+none+fmt.Sprintf("0x%016x 0x%016x 0x000000000014220c\n", 1<<32, 1<<32+size-1)+
-		none+none+none+none)
 	path = h.file(node(address)+"resource2", "")
 	require.NoError(h.t, os.WriteFile(path, []byte(strings.Repeat("t", int(size))), 0o600))
 	return path

@@ -18,23 +18,27 @@ import (
 	"burnish/internal/pci"
 )
 
-// Check proves that the device is the enrolled one, unless it was never enrolled, and that nothing else uses it.
+// Check proves that the device is the enrolled one and that nothing else uses it.
 func (c *card) Check(ctx context.Context) error {
+	_, err := c.check(ctx)
+	return err
+}
+
+// check is Check, and reads who the device is, which it does not compare where it was never enrolled.
+func (c *card) check(ctx context.Context) (now device.Identity, err error) {
 	if err := c.each((*pcifunction.Function).CheckUnchanged); err != nil {
-		return err
+		return now, err
 	}
-	if was := c.enrolled; was != (device.Identity{}) {
-		now, err := c.identity(ctx)
-		if err != nil {
-			return err
-		}
-		if field := was.Differs(now); field != "" {
-			return hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and %d bytes of memory by the "+
-				"policy, %d in all BARs; enrolled were %q, %q, %d and %d", now.Path, now.Serial, now.Subsystem, now.Size,
-				now.Capacity, was.Serial, was.Subsystem, was.Size, was.Capacity))
-		}
+	if now, err = c.identity(ctx); err != nil {
+		return now, err
 	}
-	return c.checkFree(ctx)
+	was := c.enrolled
+	if field := was.Differs(now); field != "" && was != (device.Identity{}) {
+		return now, hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and %d bytes of memory by the "+
+			"policy, %d in all BARs; enrolled were %q, %q, %d and %d", now.Path, now.Serial, now.Subsystem, now.Size,
+			now.Capacity, was.Serial, was.Subsystem, was.Size, was.Capacity))
+	}
+	return now, c.checkFree(ctx)
 }
 
 // identity reads who the device is. What was recorded at the enrollment stays.
@@ -50,12 +54,8 @@ func (c *card) identity(ctx context.Context) (device.Identity, error) {
 		if err != nil {
 			return id, err
 		}
-		all, err := regions(f)
-		if err != nil {
-			return id, err
-		}
-		for _, bar := range all[:min(len(all), 6)] { // a card of the same model with more memory is another one
-			id.Capacity += int64(bar.size)
+		for _, size := range regions(f) { // a card of the same model with more memory is another one
+			id.Capacity += size
 		}
 		functions = append(functions, fmt.Sprintf("%s %04x:%04x rev %02x", f.ID(),
 			binary.LittleEndian.Uint16(config[0x2c:]), binary.LittleEndian.Uint16(config[0x2e:]), config[0x08]))

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -20,42 +20,25 @@ import (
 	"burnish/internal/hardware/pcifunction"
 )
 
-// region is one line of the kernel's table of a function's regions: the BARs 0 to 5, and the expansion ROM
-// as 6.
-type region struct{ size, flags uint64 }
-
-func regions(f *pcifunction.Function) (all []region, err error) {
-	text, err := f.Attribute("resource")
-	for one := range strings.Lines(text) {
-		var start, end, flags uint64
-		if _, err := fmt.Sscanf(one, "0x%x 0x%x 0x%x", &start, &end, &flags); err != nil {
-			return nil, fmt.Errorf("read the regions of %s: %w", f.Address, err)
+// regions are the sizes of a function's regions, its BARs, by the names of their files.
+func regions(f *pcifunction.Function) map[string]int64 {
+	sizes := map[string]int64{}
+	all, _ := filepath.Glob(f.Path("resource[0-5]")) // the pattern is valid
+	for _, path := range all {
+		if is, err := os.Stat(path); err == nil { // else it was removed meanwhile
+			sizes[filepath.Base(path)] = is.Size()
 		}
-		r := region{flags: flags}
-		if end > start {
-			r.size = end - start + 1
-		}
-		all = append(all, r)
 	}
-	return all, err
+	return sizes
 }
 
 // checkMemory refuses a policy whose memory is not wholly in the region, or whose program there is not.
 func (c *card) checkMemory() error {
-	m := c.model.Memory
+	m, f := c.model.Memory, c.functions[0]
 	if m.Script != "" {
 		return c.host.Programs.Allowed(m.Script)
 	}
-	if m.Size == 0 {
-		return nil
-	}
-	f := c.functions[0]
-	all, err := regions(f)
-	if err != nil {
-		return err
-	}
-	size := append(all, make([]region, 6)...)[m.BAR].size // a table that is too short has none
-	if size < uint64(m.Size) {
+	if size := regions(f)[fmt.Sprint("resource", m.BAR)]; size < m.Size {
 		return hardware.Refused(device.CodePolicyUnsatisfied,
 			`if that is its size, correct models in the policy; else erase it by a program: memory: "script NAME"`,
 			"BAR %d of %s has %d bytes, and the policy says that its memory has %d: the rest would not be erased", m.BAR,

@@ -100,7 +100,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer c.closeAndJoin(&err)
-	if err := c.Check(ctx); err != nil {
+	now, err := c.check(ctx)
+	if err != nil {
 		return hardware.Discovery{}, err
 	}
 	first, isNew := c.functions[0].Device, known == (device.Identity{})
@@ -108,15 +109,12 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	found = hardware.Discovery{Type: kindOf(first), LiveMigratable: entry.LiveMigratable(), Operation: device.Script,
-		Priorities: map[string]float64{stepReset: resetPriority}}
+	found = hardware.Discovery{Identity: now, Type: kindOf(first), LiveMigratable: entry.LiveMigratable(),
+		Operation: device.Script, Priorities: map[string]float64{stepReset: resetPriority}}
 	if c.model.Memory.Size > 0 {
 		found.Operation = device.Shred
 	}
 	if found.SupportedSteps, err = c.supportedSteps(); err != nil {
-		return hardware.Discovery{}, err
-	}
-	if found.Identity, err = c.identity(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if isNew {
@@ -124,9 +122,9 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 			return hardware.Discovery{}, err
 		}
 	}
-	now, err := c.firmware(ctx)
-	if isNew || now.running != "" && now.running == t.Reflashed {
-		found.Identity.Firmware = now.running
+	runs, err := c.firmware(ctx)
+	if isNew || runs.running != "" && runs.running == t.Reflashed {
+		found.Identity.Firmware = runs.running
 	}
 	found.Note = fmt.Sprintf("%s, %d functions, serial %s", first.ID(), len(c.functions),
 		cmp.Or(found.Identity.Serial, "none: known by its place"))

@@ -270,11 +270,10 @@ func (c *card) configurationFacts(_ context.Context, f *pcifunction.Function, te
 		}
 		tell(name, text)
 	}
-	all, err := regions(f)
-	for n, r := range all {
-		tell(fmt.Sprint("region ", n), fmt.Sprintf("%d bytes, %x", r.size, r.flags))
+	for name, size := range regions(f) {
+		tell("size of "+name, strconv.FormatInt(size, 10))
 	}
-	return err
+	return nil
 }
 
 // romDigest is the digest of the expansion ROM. The kernel reads it only of a function that is enabled, as a
