@@ -24,6 +24,8 @@ type card struct {
 	recorded  map[string]string
 	model     device.Model
 	functions []*pcifunction.Function
+	// byPlace: Burnish has unbound it, and nothing tells its serial meanwhile.
+	byPlace bool
 	// ran are the programs that are installed, devlinks the functions with their drivers that are devices of devlink.
 	ran, devlinks map[string]bool
 	// unseen is what the last search for users could not look into.

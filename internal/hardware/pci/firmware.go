@@ -116,14 +116,15 @@ func (h *handle) reflash(ctx context.Context, run hardware.StepRun) (string, err
 	if err := h.flash(ctx, run, want, before.devlink); err != nil {
 		return "", err
 	}
-	how, err := h.activate(ctx, run, want)
+	how, err := h.activate(ctx, run, want.To)
 	if err != nil {
 		return "", err
 	}
 	if err := run.Reflash(want.To); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("firmware %s written over %s, sha256 %.12s, %s", want.To, before.running, want.SHA256, how), nil
+	return fmt.Sprintf("firmware %s written over %s, sha256 %.12s, activated by %s", want.To, before.running, want.SHA256,
+		how), nil
 }
 
 // flash has devlink, or else mstflint, write the image. Nothing interrupts it: if this worker dies, the program
@@ -187,19 +188,18 @@ func (h *handle) place(want hardware.FirmwareImage) (path string, err error) {
 
 // activate has the device run what was written, by a reload or by a reset, and proves by its version that
 // it does. Firmware of the same version is started again too: what ran before may not be what was written.
-func (h *handle) activate(ctx context.Context, run hardware.StepRun, want hardware.FirmwareImage) (string, error) {
-	how := "activated by reload"
-	err := h.change(ctx, nil, "devlink", "dev", "reload", instance(h.functions[0]), "action", "fw_activate")
+func (h *handle) activate(ctx context.Context, run hardware.StepRun, to string) (how string, err error) {
+	how = "reload"
+	err = h.change(ctx, nil, "devlink", "dev", "reload", instance(h.functions[0]), "action", "fw_activate")
 	if err != nil {
-		way, err := h.reset(ctx, run)
+		how, err = h.reset(ctx, run)
 		if device.HasCode(err, device.CodeNoSuchStep) {
 			err = hardware.FirmwareNotActive("firmware %s is written to %s, and neither a reload nor a reset that is safe "+
-				"starts it", want.To, h.functions[0].Address)
+				"starts it", to, h.functions[0].Address)
 		}
 		if err != nil {
 			return "", err
 		}
-		how = "activated by a reset (" + way + ")"
 	}
 	_, err = h.verifyFirmware(ctx, run)
 	return how, err

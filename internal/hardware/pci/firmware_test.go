@@ -183,7 +183,7 @@ func TestFirmwareIsActivatedByAReset(t *testing.T) {
 	}
 	note, err := newSteps(t).run(opened, stepReflash)
 	require.NoError(t, err)
-	require.Contains(t, note, "activated by a reset (bus)")
+	require.Contains(t, note, "activated by reset by bus")
 }
 
 // F20
@@ -224,6 +224,6 @@ func TestFirmwareByMstflint(t *testing.T) {
 	opened := h.openAs(h.enroll().Identity)
 	note, err := newSteps(t).run(opened, stepReflash)
 	require.NoError(t, err)
-	require.Contains(t, note, "activated by a reset")
+	require.Contains(t, note, "activated by reset by")
 	require.Equal(t, "firmware 2", burned)
 }

@@ -69,7 +69,7 @@ func (c *card) identity(ctx context.Context) (device.Identity, error) {
 // serial gives the serial of the device: the enrolled one if any source has it, else that of the first
 // source which has one. The configuration space can be read at any time, the others while a driver is bound:
 // of a device that Burnish has unbound it is what Open found.
-func (c *card) serial(ctx context.Context) (string, error) {
+func (c *card) serial(ctx context.Context) (_ string, err error) {
 	was, told := c.enrolled.Serial, ""
 	for i, source := range c.serials() {
 		text, err := source(ctx)
@@ -88,7 +88,7 @@ func (c *card) serial(ctx context.Context) (string, error) {
 	if told != "" || was == "" {
 		return told, nil
 	}
-	if unbound, err := c.unbound(); err != nil || unbound {
+	if c.byPlace, err = c.unbound(); err != nil || c.byPlace {
 		return was, err
 	}
 	return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",

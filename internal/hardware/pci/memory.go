@@ -66,11 +66,11 @@ func (h *handle) openMemory(ctx context.Context) error {
 		flags, protection = os.O_RDWR, unix.PROT_READ|unix.PROT_WRITE
 	}
 	file, err := os.OpenFile(path, flags|unix.O_SYNC, 0)
-	if err != nil {
-		return hardware.IOFault("open the memory", path, err)
+	if err == nil {
+		h.memory, err = unix.Mmap(int(file.Fd()), 0, int(m.Size), protection, unix.MAP_SHARED)
+		err = errors.Join(err, file.Close())
 	}
-	h.memory, err = unix.Mmap(int(file.Fd()), 0, int(m.Size), protection, unix.MAP_SHARED)
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err != nil {
 		return hardware.IOFault("map the memory", path, err)
 	}
 	return nil

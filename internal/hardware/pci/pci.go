@@ -114,13 +114,12 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if c.model.Memory.Size > 0 {
 		found.Operation = device.Shred
 	}
-	if found.SupportedSteps, err = c.supportedSteps(); err != nil {
-		return hardware.Discovery{}, err
+	found.SupportedSteps, err = c.supportedSteps()
+	if err == nil && isNew {
+		found.Identity.Properties, err = c.record(ctx)
 	}
-	if isNew {
-		if found.Identity.Properties, err = c.record(ctx); err != nil {
-			return hardware.Discovery{}, err
-		}
+	if err != nil {
+		return hardware.Discovery{}, err
 	}
 	runs, err := c.firmware(ctx)
 	if isNew || runs.running != "" && runs.running == t.Reflashed {
@@ -151,11 +150,16 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err := c.each(func(f *pcifunction.Function) error { return f.Lock(ctx) }); err != nil { // F1
 		return nil, err
 	}
-	if err := h.bindToIdentify(ctx); err != nil {
-		return nil, err
-	}
 	if err := h.Check(ctx); err != nil {
 		return nil, err
+	}
+	if h.byPlace { // a worker that was killed left it unbound: its driver is to tell its serial
+		if err := h.attach(ctx); err != nil {
+			return nil, err
+		}
+		if err := h.settled(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if h.Size() > 0 && (t.Step == stepZero || t.Step == stepVerify) {
 		if err := h.openMemory(ctx); err != nil {
@@ -195,27 +199,21 @@ func (c *card) supportedSteps() ([]string, error) {
 		all = append(all, stepErase, stepVerify)
 	}
 	images, err := c.policyImages()
-	if err != nil {
-		return nil, err
-	}
 	if images != nil {
 		all = append(all, stepReflash, stepVerifyFirmware)
 	}
-	ways, err := c.resetWays()
-	if err != nil {
-		return nil, err
-	}
+	ways, failed := c.resetWays()
 	if len(ways) > 0 {
 		all = append(all, stepReset)
 	}
-	return all, nil
+	return all, errors.Join(err, failed)
 }
 
 // RunStep runs a step of the driver; see hardware.StepRunner.
 func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string, err error) {
 	steps := map[string]func(context.Context, hardware.StepRun) (string, error){
 		stepSecurity: h.secure, stepErase: h.eraseByProgram, stepVerify: h.eraseByProgram, stepReflash: h.reflash,
-		stepVerifyFirmware: h.verifyFirmware, stepReset: h.runReset, stepProperties: h.verifyProperties,
+		stepVerifyFirmware: h.verifyFirmware, stepReset: h.reset, stepProperties: h.verifyProperties,
 	}
 	step, ok := steps[run.Step]
 	if !ok {
@@ -236,10 +234,7 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 
 // settled is Check once drivers were bound: an interface may take a moment to come after its driver.
 func (h *handle) settled(ctx context.Context) error {
-	return hardware.Poll(ctx, h.returns, func() (again bool, err error) {
-		err = h.Check(ctx)
-		return device.HasCode(err, device.CodeTargetBusy), err
-	})
+	return hardware.PollBusy(ctx, h.returns, 50*time.Millisecond, func() error { return h.Check(ctx) })
 }
 
 // eraseByProgram has the operator's program erase the memory, or verify that. Of a model without memory
@@ -264,7 +259,6 @@ func (h *handle) Method() string { return "pci" }
 // Close gives up the memory and the configuration spaces, which releases the locks.
 func (h *handle) Close() error {
 	err := h.closeMemory()
-	var closed error
-	h.closeAndJoin(&closed)
-	return errors.Join(err, closed)
+	h.closeAndJoin(&err)
+	return err
 }

@@ -75,15 +75,9 @@ func (c *card) slot() string {
 	return ""
 }
 
-// runReset resets the device in the strongest way that is safe.
-func (h *handle) runReset(ctx context.Context, run hardware.StepRun) (string, error) {
-	way, err := h.reset(ctx, run)
-	return fmt.Sprintf("reset by %s; a reset erases nothing", way), err
-}
-
-// reset resets the device, waits until it answers, and binds it as it was enrolled. A cancel does not
-// interrupt it: the device must not be left off its bus.
-func (h *handle) reset(ctx context.Context, run hardware.StepRun) (way string, err error) {
+// reset resets the device in the strongest way that is safe, waits until it answers, and binds it as it was
+// enrolled. A cancel does not interrupt it: the device must not be left off its bus.
+func (h *handle) reset(ctx context.Context, run hardware.StepRun) (note string, err error) {
 	ways, err := h.resetWays()
 	if err != nil {
 		return "", err
@@ -92,7 +86,7 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun) (way string, e
 		return "", hardware.Refused(device.CodeNoSuchStep, "reset it by hand, or power-cycle the host",
 			"the kernel has no way to reset %s that the policy allows and that reaches no other device", h.functions[0].Address)
 	}
-	way = ways[0]
+	way := ways[0]
 	if err := errors.Join(run.Progress(0, "reset by "+way), h.closeMemory()); err != nil {
 		return "", err
 	}
@@ -108,7 +102,7 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun) (way string, e
 	if err != nil {
 		return "", err
 	}
-	return way, h.attach(ctx)
+	return fmt.Sprintf("reset by %s; a reset erases nothing", way), h.attach(ctx)
 }
 
 // resetBy resets each function in one way. The kernel's order of the ways is put back. The slot is switched
@@ -173,27 +167,6 @@ func (c *card) attach(ctx context.Context) error {
 func (c *card) unbound() (bool, error) {
 	held, err := c.functions[0].Attribute("driver_override")
 	return held == noDriver && c.functions[0].Driver == "", err
-}
-
-// bindToIdentify binds a device that a worker left unbound when it was killed, if only a driver tells its
-// serial.
-func (h *handle) bindToIdentify(ctx context.Context) error {
-	unbound, err := h.unbound()
-	if err != nil || !unbound || h.enrolled.Serial == "" {
-		return err
-	}
-	for _, source := range h.serials()[:2] {
-		if text, err := source(ctx); err != nil || hardware.CanonicalSerial(text) != "" {
-			return err
-		}
-	}
-	if err := h.checkFree(ctx); err != nil {
-		return err
-	}
-	if err := h.attach(ctx); err != nil {
-		return err
-	}
-	return h.settled(ctx)
 }
 
 // bind binds a function to a driver, or to none. No other driver than override gets it meanwhile.

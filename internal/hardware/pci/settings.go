@@ -209,17 +209,16 @@ func (c *card) facts(ctx context.Context) (map[string]fact, error) {
 	all := map[string]fact{}
 	for i, f := range c.functions {
 		tell := func(words, value string, set ...string) { all[key(i, words)] = fact{value, set} }
-		digest, err := c.romDigest(f)
+		made, err := f.Made()
 		if err != nil {
 			return nil, err
 		}
+		digest, err := c.romDigest(f)
 		all[fmt.Sprint(i, romOf, now.running)] = fact{value: digest}
-		for _, read := range []func(context.Context, *pcifunction.Function, teller) error{
-			c.configurationFacts, c.devlinkFacts, c.interfaceFacts, c.nonVolatileFacts,
-		} {
-			if err := read(ctx, f, tell); err != nil {
-				return nil, err
-			}
+		err = errors.Join(err, configurationFacts(f, made, tell), c.devlinkFacts(ctx, f, tell),
+			c.interfaceFacts(ctx, made, tell), c.nonVolatileFacts(ctx, f, tell))
+		if err != nil {
+			return nil, err
 		}
 	}
 	for _, program := range programs {
@@ -242,12 +241,8 @@ func (c *card) record(ctx context.Context) (string, error) {
 }
 
 // configurationFacts are what every function has.
-func (c *card) configurationFacts(_ context.Context, f *pcifunction.Function, tell teller) error {
+func configurationFacts(f *pcifunction.Function, made pcifunction.Made, tell teller) error {
 	config, err := configuration(f)
-	if err != nil {
-		return err
-	}
-	made, err := f.Made()
 	if err != nil {
 		return err
 	}
@@ -328,8 +323,7 @@ func (c *card) devlinkFacts(ctx context.Context, f *pcifunction.Function, tell t
 	}](ctx, c, f, "dev", "param", "show") // of one device it wants a name
 	for _, p := range params[name] {
 		for _, v := range p.Values {
-			value := strings.Trim(string(v.Value), `"`)
-			tell("devlink parameter "+p.Name+" "+v.Mode, value,
+			tell("devlink parameter "+p.Name+" "+v.Mode, strings.Trim(string(v.Value), `"`),
 				"devlink", "dev", "param", "set", name, "name", p.Name, "cmode", v.Mode, "value", "")
 		}
 	}
@@ -338,11 +332,7 @@ func (c *card) devlinkFacts(ctx context.Context, f *pcifunction.Function, tell t
 
 // interfaceFacts are the settings of the network interfaces, which are numbered in the order of their
 // ports.
-func (c *card) interfaceFacts(ctx context.Context, f *pcifunction.Function, tell teller) error {
-	made, err := f.Made()
-	if err != nil {
-		return err
-	}
+func (c *card) interfaceFacts(ctx context.Context, made pcifunction.Made, tell teller) error {
 	for n, name := range made.Interfaces {
 		var links []struct {
 			MAC string `json:"address"`

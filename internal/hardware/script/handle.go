@@ -79,10 +79,7 @@ const (
 // retryBusy repeats try while the device is in use, until busyTimeout. Then an operator must
 // end the use.
 func (h *handle) retryBusy(ctx context.Context, try func() error) error {
-	err := hardware.PollEvery(ctx, h.busyTimeout, h.busyPause, func() (again bool, err error) {
-		err = try()
-		return device.HasCode(err, device.CodeTargetBusy), err
-	})
+	err := hardware.PollBusy(ctx, h.busyTimeout, h.busyPause, try)
 	if f, ok := device.AsFault(err); ok && f.Code == device.CodeTargetBusy {
 		return hardware.Refused(f.Code, f.Remedy+", then clean "+h.target.Name, "%s", f.Message)
 	}
