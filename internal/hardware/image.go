@@ -102,7 +102,8 @@ func FirmwareNotActive(format string, args ...any) error {
 // largestImage bounds the size of a firmware image.
 const largestImage = 2 << 30
 
-// CopyTo copies the image to a file, and checks the SHA-256 of what it copied. Faults: firmware_image_invalid, io_error.
+// CopyTo copies the image to a file, and checks the SHA-256 of what it copied. Faults: firmware_image_invalid,
+// io_error.
 func (i FirmwareImage) CopyTo(to *os.File) (size int64, err error) {
 	from, err := OpenImage(i.Path)
 	if err != nil {

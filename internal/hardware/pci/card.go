@@ -1,13 +1,17 @@
 package pci
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -19,22 +23,22 @@ import (
 type card struct {
 	*Driver
 	target hardware.Target
-	// enrolled is who the device was at its enrollment, and recorded are its facts of then; zero before that.
-	enrolled  device.Identity
-	recorded  map[string]string
-	model     device.Model
-	functions []*pcifunction.Function
+	// enrolled is who the device was at its enrollment, and recorded are its facts of then; zero before that. now is
+	// who it was at the last check.
+	enrolled, now device.Identity
+	recorded      map[string]string
+	model         device.Model
+	functions     []*pcifunction.Function
 	// byPlace: Burnish has unbound it, and nothing tells its serial meanwhile.
 	byPlace bool
-	// ran are the programs that are installed, devlinks the functions with their drivers that are devices of devlink.
-	ran, devlinks map[string]bool
+	// ran are the programs that are installed.
+	ran map[string]bool
 	// unseen is what the last search for users could not look into.
 	unseen string
 }
 
-// open opens the device at the target's address, if this host allows to destroy each function of it
-// and the policy knows its model: the functions that the operator names, or those that go to a tenant
-// together. The caller closes it.
+// open opens the device at the target's address, which the caller closes: the functions that the operator names, or
+// those that go to a tenant together. This host must allow to destroy each, and the policy must know its model.
 func (d *Driver) open(t hardware.Target, enrolled device.Identity) (_ *card, err error) {
 	if err := t.KnownSettings("functions"); err != nil {
 		return nil, err
@@ -47,8 +51,7 @@ func (d *Driver) open(t hardware.Target, enrolled device.Identity) (_ *card, err
 	if err != nil {
 		return nil, hardware.Changed("properties", err.Error())
 	}
-	c := &card{Driver: d, target: t, enrolled: enrolled, recorded: properties.Facts, ran: map[string]bool{},
-		devlinks: map[string]bool{}}
+	c := &card{Driver: d, target: t, enrolled: enrolled, recorded: properties.Facts, ran: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			c.closeAndJoin(&err)
@@ -87,7 +90,8 @@ func (c *card) add(address string, known device.Identity) error {
 	}
 	f, err := pcifunction.Open(c.kernel.Devices(), address, known, func(dev pci.Device) error {
 		if isBridge(dev) {
-			return hardware.Invalid("the function at %s (class %s) is a bridge, behind which other devices are", address, dev.Class)
+			return hardware.Invalid("the function at %s (class %s) is a bridge, behind which other devices are", address,
+				dev.Class)
 		}
 		return c.host.Allow(dev)
 	})
@@ -99,9 +103,8 @@ func (c *card) add(address string, known device.Identity) error {
 
 func isBridge(dev pci.Device) bool { return strings.HasPrefix(dev.Class, "06") }
 
-// together gives the addresses of the functions that a guest has together with one of them, in order: those
-// of its IOMMU group but bridges, or without one those of its slot. Virtual functions are what a function gives
-// away.
+// together gives the addresses of the functions that a guest has together with one of them, in order: those of its
+// IOMMU group, or without one of its slot, but bridges, and virtual functions, which a function gives away.
 func (d *Driver) together(with pci.Device) (addresses []string, err error) {
 	pattern := filepath.Join(d.kernel.Devices(), slotOf(with.Address)+".*")
 	if with.IOMMUGroup != "" {
@@ -183,4 +186,237 @@ func capabilities(config []byte) map[int]string {
 		at = int(header >> 20 &^ 3)
 	}
 	return found
+}
+
+// Check proves that the device is the enrolled one, if it was enrolled, and that nothing else uses it.
+func (c *card) Check(ctx context.Context) (err error) {
+	if err := c.each((*pcifunction.Function).CheckUnchanged); err != nil {
+		return err
+	}
+	if c.now, err = c.identity(ctx); err != nil {
+		return err
+	}
+	was, now := c.enrolled, c.now
+	if field := was.Differs(now); field != "" && was != (device.Identity{}) {
+		return hardware.Changed(field, fmt.Sprintf("%s has the serial %q, the functions %q and %d bytes of memory by the "+
+			"policy, %d in all BARs; enrolled were %q, %q, %d and %d", now.Path, now.Serial, now.Subsystem, now.Size,
+			now.Capacity, was.Serial, was.Subsystem, was.Size, was.Capacity))
+	}
+	return c.checkFree(ctx)
+}
+
+// identity reads who the device is. What was recorded at the enrollment stays.
+func (c *card) identity(ctx context.Context) (device.Identity, error) {
+	first := c.functions[0]
+	id := device.Identity{
+		Vendor: first.Vendor, Product: first.Product, Model: first.ID(), Path: first.Address, Size: c.model.Memory.Size,
+		Properties: c.enrolled.Properties, Firmware: c.enrolled.Firmware, MAC: cmp.Or(first.MAC, c.enrolled.MAC),
+	}
+	var functions []string
+	for _, f := range c.functions {
+		config, err := configuration(f)
+		if err != nil {
+			return id, err
+		}
+		for _, size := range regions(f) { // a card of the same model with more memory is another one
+			id.Capacity += size
+		}
+		functions = append(functions, fmt.Sprintf("%s %04x:%04x rev %02x", f.ID(),
+			binary.LittleEndian.Uint16(config[0x2c:]), binary.LittleEndian.Uint16(config[0x2e:]), config[0x08]))
+	}
+	id.Subsystem = strings.Join(functions, "; ")
+	var err error
+	id.Serial, err = c.serial(ctx)
+	return id, err
+}
+
+// serial gives the serial of the device: the enrolled one if any source has it, else that of the first
+// source which has one. The configuration space can be read at any time, the others while a driver is bound:
+// of a device that Burnish has unbound it is what Open found.
+func (c *card) serial(ctx context.Context) (string, error) {
+	was, told := c.enrolled.Serial, ""
+	for i, source := range []func(context.Context) (string, error){
+		c.serialNumber, c.vitalSerial, c.permanentMAC, c.devlinkSerial} { // the first two do not need a driver
+		text, err := source(ctx)
+		if err != nil {
+			return "", err
+		}
+		text = hardware.CanonicalSerial(text)
+		if text != "" && text == was {
+			return text, nil
+		}
+		// Of one without a serial the driver was not bound at the enrollment.
+		if always := i < 2; always || was != "" || c.enrolled == (device.Identity{}) {
+			told = cmp.Or(told, text)
+		}
+	}
+	if told != "" || was == "" {
+		return told, nil
+	}
+	first := c.functions[0] // which is the first to be unbound, and to be bound
+	held, err := first.Attribute("driver_override")
+	if c.byPlace = held == noDriver && first.Driver == ""; err != nil || c.byPlace {
+		return was, err
+	}
+	return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",
+		first.Address, first.Driver, was)
+}
+
+// devlinkSerial is the serial that the device's driver tells.
+func (c *card) devlinkSerial(ctx context.Context) (string, error) {
+	info, err := c.info(ctx)
+	return cmp.Or(info.Serial, info.Board), err
+}
+
+// permanentMAC is the MAC that the hardware brought along, of a device with one interface; else "".
+func (c *card) permanentMAC(ctx context.Context) (string, error) {
+	made, err := c.functions[0].Made()
+	if err != nil || len(made.Interfaces) != 1 {
+		return "", err
+	}
+	text, err := c.ask(ctx, nil, "ethtool", "-P", made.Interfaces[0])
+	mac, none := device.CanonicalMAC(pairs(text)["permanent address"])
+	if none != nil {
+		return "", err // "not set"
+	}
+	return mac, err
+}
+
+// serialNumber is the Device Serial Number, or "".
+func (c *card) serialNumber(context.Context) (string, error) {
+	config, err := configuration(c.functions[0])
+	if err != nil {
+		return "", err
+	}
+	for at, name := range capabilities(config) {
+		if name == "x0003" {
+			number := slices.Clone(config[at+4:][:8])
+			slices.Reverse(number)
+			return strings.ReplaceAll(fmt.Sprintf("% x", number), " ", "-"), nil
+		}
+	}
+	return "", nil
+}
+
+// vitalTimeout limits a read of the vital product data, which hangs on broken devices.
+const vitalTimeout = 3 * time.Second
+
+// vitalSerial is the serial in the vital product data, or "".
+func (c *card) vitalSerial(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, vitalTimeout, hardware.Busy(
+		"the vital product data of %s is not read within %s", c.functions[0].Address, vitalTimeout))
+	defer cancel()
+	read := make(chan []byte, 1)
+	go func() {
+		data, _ := os.ReadFile(c.functions[0].Path("vpd")) // none, or none that can be read
+		read <- data
+	}()
+	select {
+	case data := <-read:
+		return serialInVPD(data), nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// serialInVPD finds the keyword SN in the read-only part of vital product data.
+func serialInVPD(data []byte) string {
+	const large, readOnly, end = 0x80, 0x90, 0x78
+	for len(data) >= 3 && data[0] != end {
+		n, head := int(data[0]&7), 1
+		if data[0]&large != 0 {
+			n, head = int(binary.LittleEndian.Uint16(data[1:])), 3
+		}
+		if head+n > len(data) {
+			return ""
+		}
+		for part := data[head : head+n]; data[0] == readOnly && len(part) >= 3 && 3+int(part[2]) <= len(part); {
+			if string(part[:2]) == "SN" {
+				return strings.Trim(string(part[3:3+int(part[2])]), " \x00")
+			}
+			part = part[3+int(part[2]):]
+		}
+		data = data[head+n:]
+	}
+	return ""
+}
+
+// checkFree proves that nobody uses the device: no guest, no process, no network, no display, no module.
+// What cannot be shown to be free is busy (F12, F21, F40).
+func (c *card) checkFree(ctx context.Context) error {
+	if err := c.each((*pcifunction.Function).Refresh); err != nil {
+		return err
+	}
+	functions := slices.Clone(c.functions)
+	for _, f := range c.functions {
+		if c.enrolled == (device.Identity{}) && len(f.Functions) > 0 {
+			return hardware.Refused(device.CodeTargetShared, "disable its virtual functions",
+				"%s has %d virtual functions, which reach the same device", f.Address, len(f.Functions))
+		}
+		for _, address := range f.Functions {
+			virtual, there, err := pci.ReadDevice(c.kernel.Devices(), address)
+			if err != nil {
+				return err
+			}
+			if there {
+				functions = append(functions, pcifunction.New(c.kernel.Devices(), virtual))
+			}
+		}
+	}
+	var made pcifunction.Made
+	for i, f := range functions {
+		one, err := c.kernel.CheckHost(f)
+		if err != nil {
+			return err
+		}
+		if err := checkDriver(f, one, c.recorded[key(i, "interfaces")]); err != nil {
+			return err
+		}
+		made.Add(one)
+	}
+	ports, err := c.ports(ctx)
+	if err != nil {
+		return err
+	}
+	for name, p := range ports {
+		if p.Netdev != "" {
+			made.Interfaces = append(made.Interfaces, p.Netdev)
+		} else if p.Type == "eth" {
+			return hardware.Busy("the network interface of port %s is in another network namespace", name)
+		}
+	}
+	c.unseen, err = c.kernel.CheckUsers(made, functions...)
+	return err
+}
+
+// harmless are the subsystems of what a driver makes of a function that nobody can use, or whose use is
+// found by its node or its interface. Whatever else a driver makes is busy.
+var harmless = strings.Fields("accel auxiliary devfreq devlink drm drm_dp_aux_dev hwmon i2c i2c-dev infiniband " +
+	"infiniband_mad infiniband_verbs leds mdio_bus net nvmem pps ptp sound thermal uio vfio vfio-dev virtio wakeup")
+
+// checkDriver refuses a function that is used by way of its driver. interfaces is how many it had when it was
+// enrolled, or "".
+func checkDriver(f *pcifunction.Function, made pcifunction.Made, interfaces string) error {
+	for _, subsystem := range made.Subsystems {
+		if !slices.Contains(harmless, subsystem) {
+			return hardware.Busy("the driver %s of %s has made a device of the kind %s, which cannot be shown to be free",
+				f.Driver, f.Address, subsystem)
+		}
+	}
+	if !onHost(f) {
+		return nil
+	}
+	want, _ := strconv.Atoi(interfaces) // which this driver wrote
+	if kindOf(f.Device) == "NIC" {
+		want = max(want, 1)
+	} else if used, err := f.Attribute("driver/module/refcnt"); err != nil || used != "" && used != "0" {
+		// That of a network driver is always in use; its interfaces tell more.
+		return errors.Join(err, hardware.Busy("the module of the driver %s of %s is in use (%s times)", f.Driver, f.Address,
+			used))
+	}
+	if have := len(made.Interfaces); have < want { // those of another network namespace are not in sysfs
+		return hardware.Busy("%s is on the driver %s and shows %d of %d network interfaces: another may be in a network "+
+			"namespace of its own", f.Address, f.Driver, have, want)
+	}
+	return nil
 }

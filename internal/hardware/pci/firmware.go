@@ -73,19 +73,15 @@ func (h *handle) checkFirmware(ctx context.Context) (notes []string, err error) 
 			"by itself", "%s", what)
 }
 
-// image is the one of a plan, or that of this host's policy where the plan has none, and the firmware that it is for.
-func (h *handle) image(ctx context.Context, run hardware.StepRun) (want hardware.FirmwareImage, now firmware, err error) {
-	args := run.Args
+// image is that of a plan, or of this host's policy where the plan has none, and the firmware that it is for.
+func (h *handle) image(ctx context.Context, run hardware.StepRun) (hardware.FirmwareImage, firmware, error) {
+	args, err := run.Args, error(nil)
 	if args == nil {
 		args, err = h.policyImages()
 	}
-	if err == nil {
-		want, err = hardware.OnlyFirmwareImage(run.Step, args)
-	}
-	if err == nil {
-		now, err = h.card.firmware(ctx)
-	}
-	if err == nil && now.running == "" {
+	want, wrong := hardware.OnlyFirmwareImage(run.Step, args)
+	now, unread := h.card.firmware(ctx)
+	if err = cmp.Or(err, wrong, unread); err == nil && now.running == "" {
 		err = hardware.Refused(device.CodeFirmwareUnknown, "install devlink (iproute2), or mstflint, and load its driver",
 			"nothing on this host tells the firmware of %s", h.functions[0].Address)
 	}
@@ -116,8 +112,19 @@ func (h *handle) reflash(ctx context.Context, run hardware.StepRun) (string, err
 	if err := h.flash(ctx, run, want, before.devlink); err != nil {
 		return "", err
 	}
-	how, err := h.activate(ctx, run, want.To)
+	how := "reload" // or a reset: also of firmware of the same version, what ran before may not be what was written
+	err = h.change(ctx, nil, "devlink", "dev", "reload", instance(h.functions[0]), "action", "fw_activate")
 	if err != nil {
+		how, err = h.reset(ctx, run)
+	}
+	if device.HasCode(err, device.CodeNoSuchStep) {
+		err = hardware.FirmwareNotActive("firmware %s is written to %s, and neither a reload nor a reset that is safe "+
+			"starts it", want.To, h.functions[0].Address)
+	}
+	if err != nil {
+		return "", err
+	}
+	if _, err := h.verifyFirmware(ctx, run); err != nil {
 		return "", err
 	}
 	if err := run.Reflash(want.To); err != nil {
@@ -184,25 +191,6 @@ func (h *handle) place(want hardware.FirmwareImage) (path string, err error) {
 		return "", errors.Join(err, os.Remove(path))
 	}
 	return path, nil
-}
-
-// activate has the device run what was written, by a reload or by a reset, and proves by its version that
-// it does. Firmware of the same version is started again too: what ran before may not be what was written.
-func (h *handle) activate(ctx context.Context, run hardware.StepRun, to string) (how string, err error) {
-	how = "reload"
-	err = h.change(ctx, nil, "devlink", "dev", "reload", instance(h.functions[0]), "action", "fw_activate")
-	if err != nil {
-		how, err = h.reset(ctx, run)
-		if device.HasCode(err, device.CodeNoSuchStep) {
-			err = hardware.FirmwareNotActive("firmware %s is written to %s, and neither a reload nor a reset that is safe "+
-				"starts it", to, h.functions[0].Address)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	_, err = h.verifyFirmware(ctx, run)
-	return how, err
 }
 
 // verifyFirmware proves that the device runs the policy's version, and starts with it the next time.

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -148,21 +147,18 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 // written.
 func keepsMarks(part []byte) bool {
 	const size = 64
-	kept := true
 	places := []int{0, len(part) / 2 &^ (size - 1), len(part) - size}
-	var marks [3][size / 8]uint64
+	marks := make([]byte, len(places)*size)
+	_, _ = rand.Read(marks) // it never fails
 	for i, place := range places {
-		for n := range marks[i] {
-			marks[i][n] = rand.Uint64()
-			binary.LittleEndian.PutUint64(part[place+8*n:], marks[i][n])
-		}
+		copy(part[place:], marks[i*size:][:size])
 	}
 	for i, place := range places {
-		for n, want := range marks[i] {
-			kept = kept && binary.LittleEndian.Uint64(part[place+8*n:]) == want
+		if !bytes.Equal(part[place:][:size], marks[i*size:][:size]) {
+			return false
 		}
 	}
-	return kept
+	return true
 }
 
 // ReadAt reads the device's memory, which no cache is before.

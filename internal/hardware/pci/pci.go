@@ -91,8 +91,7 @@ func (d *Driver) Find(context.Context) ([]hardware.Found, error) {
 		})
 }
 
-// Discover reads the device at t.Address; see hardware.Driver. Its memory's place and the ways of a
-// reset must be as the policy says.
+// Discover reads the device at t.Address, whose memory and resets must be as the policy says; see hardware.Driver.
 func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	known device.Identity) (found hardware.Discovery, err error) {
 	c, err := d.open(t, known)
@@ -100,8 +99,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer c.closeAndJoin(&err)
-	now, err := c.check(ctx)
-	if err != nil {
+	if err := c.Check(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
 	first, isNew := c.functions[0].Device, known == (device.Identity{})
@@ -109,7 +107,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	found = hardware.Discovery{Identity: now, Type: kindOf(first), LiveMigratable: entry.LiveMigratable(),
+	found = hardware.Discovery{Identity: c.now, Type: kindOf(first), LiveMigratable: entry.LiveMigratable(),
 		Operation: device.Script, Priorities: map[string]float64{stepReset: resetPriority}}
 	if c.model.Memory.Size > 0 {
 		found.Operation = device.Shred

@@ -27,10 +27,9 @@ func (c *card) resetWays() (ways []string, err error) {
 			offered[way]++
 		}
 	}
-	switch alone := c.aloneOnBus(); { // what both reach
-	case !alone:
+	if !c.aloneOnBus() { // which both reach
 		delete(offered, "bus")
-	case c.slot() != "":
+	} else if c.slot() != "" {
 		offered["slot"] = len(c.functions)
 	}
 	for _, way := range device.ResetWays() {
@@ -160,13 +159,6 @@ func (c *card) attach(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// unbound says that Burnish has unbound the device, and that no driver has it. Its first function is the first
-// to go, and to come back.
-func (c *card) unbound() (bool, error) {
-	held, err := c.functions[0].Attribute("driver_override")
-	return held == noDriver && c.functions[0].Driver == "", err
 }
 
 // bind binds a function to a driver, or to none. No other driver than override gets it meanwhile.

@@ -108,14 +108,7 @@ func devlink[T any](ctx context.Context, c *card, f *pcifunction.Function, args 
 // hasDevlink says that a function is a device of devlink. What lists those of all the host, or the ports, waits for
 // each of them, such as one whose firmware is being written: only those that are one are asked for more.
 func (c *card) hasDevlink(ctx context.Context, f *pcifunction.Function) (bool, error) {
-	has, known := c.devlinks[f.Address+f.Driver]
-	if known {
-		return has, nil
-	}
 	all, err := devlink[any](ctx, c, f, "dev", "show", instance(f))
-	if err == nil {
-		c.devlinks[f.Address+f.Driver] = len(all) > 0
-	}
 	return len(all) > 0, err
 }
 

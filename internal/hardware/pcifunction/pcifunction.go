@@ -96,7 +96,8 @@ func (f *Function) Reopen() error {
 	if f.Config, err = os.Open(f.Path("config")); host.IsTransient(err) {
 		return fmt.Errorf("open the configuration of %s: %w", f.Address, err)
 	} else if err != nil {
-		return hardware.Missing("the configuration of the PCI function at %s cannot be opened: %v", f.Address, hardware.Reason(err))
+		return hardware.Missing("the configuration of the PCI function at %s cannot be opened: %v", f.Address,
+			hardware.Reason(err))
 	}
 	if err = f.CheckUnchanged(); err != nil {
 		err = errors.Join(err, f.Close())
