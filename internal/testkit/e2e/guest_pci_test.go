@@ -512,8 +512,8 @@ done`
 	// An earlier worker was killed while it had it unbound. Only its driver tells its serial.
 	end := fmt.Sprintf("cd /sys/bus/pci/devices/%[1]s; echo burnish >driver_override; echo %[1]s >driver/unbind; ",
 		p.at("virtio")) + p.away(t, netdev)
-	flashes := func() string { return p.shell(t, "grep -c netdevsim3 /run/flashes; true") }
-	require.Equal(t, "0", flashes())
+	flashes := func(t *testing.T) string { return p.shell(t, "grep -c netdevsim3 /run/flashes; true") }
+	require.Equal(t, "0", flashes(t))
 	return func(t *testing.T) {
 		journal := path.Join(guest.State, "journal", d.Name+".json")
 		killer := p.shell(t, "pcitenant steps %s >/run/killed 2>&1 & echo $!", journal)
@@ -522,7 +522,7 @@ done`
 		require.Equal(t, steps, strings.Fields(p.shell(t, "kill -9 %s && cat /run/killed", killer)))
 		p.awaitKilled(t, len(steps))
 		require.Equal(t, before, p.shell(t, settings))
-		require.Equal(t, "2", flashes(), "the one that lost its worker, and another")
+		require.Equal(t, "2", flashes(t), "the one that lost its worker, and another")
 		require.Empty(t, p.shell(t, "ls /lib/firmware"), "no image was left")
 	}
 }
