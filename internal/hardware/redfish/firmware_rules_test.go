@@ -222,7 +222,8 @@ func TestWithoutATargetNothingIsSent(t *testing.T) {
 func TestComponentsAreUpdatedOneAfterTheOther(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
-		bios, bmc := s.update("BIOS")["components"].([]hardware.FirmwareImage), s.update("BMC")["components"].([]hardware.FirmwareImage)
+		bios := s.update("BIOS")["components"].([]hardware.FirmwareImage)
+		bmc := s.update("BMC")["components"].([]hardware.FirmwareImage)
 		note, err := s.run("firmware_reflash", map[string]any{"components": append(bios, bmc...)})
 		require.NoError(t, err)
 		require.Contains(t, note, "runs BIOS 9.9.9, BMC 9.9.9")

@@ -17,7 +17,8 @@ func policy(t *testing.T, component string, content []byte, to string, from ...s
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "firmware.bin")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	image := hardware.FirmwareImage{Component: component, From: from, To: to, Path: path, SHA256: redfishsim.Digest(content)}
+	image := hardware.FirmwareImage{Component: component, From: from, To: to, Path: path,
+		SHA256: redfishsim.Digest(content)}
 	return map[string]any{"components": []hardware.FirmwareImage{image}}
 }
 
