@@ -1,6 +1,9 @@
 package device
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Class says who can do something about a Fault.
 type Class string
@@ -42,6 +45,12 @@ func AsFault(err error) (*Fault, bool) {
 	var f *Fault
 	ok := errors.As(err, &f)
 	return f, ok
+}
+
+// HasCode says that an error is a fault with one of these codes, or holds one.
+func HasCode(err error, codes ...Code) bool {
+	f, ok := AsFault(err)
+	return ok && slices.Contains(codes, f.Code)
 }
 
 // The codes of faults, by who raises them.

@@ -66,16 +66,22 @@ func CheckWrite(name string, writable bool, size, unit, offset, n int64) error {
 // of a sparse file can cause it, a hole holds no tenant's data, and once there is room the
 // same write works.
 func IOFault(doing, path string, err error) *device.Fault {
-	var inPath *fs.PathError
-	if errors.As(err, &inPath) {
-		err = inPath.Err
-	}
+	err = Reason(err)
 	fault := &device.Fault{Class: device.Permanent, Code: device.CodeIO,
 		Message: fmt.Sprintf("%s %q: %v", doing, path, err)}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		fault.Class, fault.Remedy = device.Transient, "free space on its file system"
 	}
 	return fault
+}
+
+// Reason is an error without the path that it is about.
+func Reason(err error) error {
+	var inPath *fs.PathError
+	if errors.As(err, &inPath) {
+		return inPath.Err
+	}
+	return err
 }
 
 // KnownSettings refuses a setting of the target that its driver does not have, so that a

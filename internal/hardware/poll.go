@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
 )
 
 // Poll waits for the kernel: it calls try until that returns again=false or the timeout
@@ -20,6 +22,14 @@ func RetryInterrupted(ctx context.Context, timeout time.Duration, try func() err
 	return PollEvery(ctx, timeout, 10*time.Millisecond, func() (bool, error) {
 		err := try()
 		return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR), err
+	})
+}
+
+// PollBusy is PollEvery that goes on while the device is in use.
+func PollBusy(ctx context.Context, timeout, interval time.Duration, try func() error) error {
+	return PollEvery(ctx, timeout, interval, func() (again bool, err error) {
+		err = try()
+		return device.HasCode(err, device.CodeTargetBusy), err
 	})
 }
 

@@ -51,7 +51,7 @@ func CheckVFIOFree(dev, driver, group, what string, open func(path string) (int,
 		}
 		return unix.Close(fd)
 	}
-	if forGuests(driver) {
+	if ForGuests(driver) {
 		return Refused(device.CodeTargetBusy, "unbind it from "+driver,
 			"cannot check whether a guest has %s: it is on the driver %s, and has no VFIO group that can be opened",
 			what, driver)
@@ -59,8 +59,8 @@ func CheckVFIOFree(dev, driver, group, what string, open func(path string) (int,
 	return nil
 }
 
-// forGuests says that a kernel driver gives a PCI device to a guest: vfio-pci, a vendor's variant
+// ForGuests says that a kernel driver gives a PCI device to a guest: vfio-pci, a vendor's variant
 // of it (mlx5-vfio-pci), or Xen's.
-func forGuests(driver string) bool {
+func ForGuests(driver string) bool {
 	return strings.Contains(driver, "vfio") || strings.Contains(driver, "pciback")
 }

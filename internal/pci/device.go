@@ -35,6 +35,9 @@ type Device struct {
 	ParentInterfaces []string // those of its physical function, where it was given and not read
 }
 
+// ID is vendor:product, by which a policy names a model.
+func (d Device) ID() string { return d.Vendor + ":" + d.Product }
+
 // ParseDevice reads a device from a JSON object with Nova's keys: address, vendor_id,
 // product_id, dev_type, parent_addr, devname, parent_ifname. All are optional, null
 // counts as absent, and other keys are ignored. An error is *Invalid.

@@ -184,11 +184,7 @@ func verifyPath(given, enrolled string, is func(now *unix.Stat_t) bool) (err err
 
 // openFault explains to the operator why a path cannot be opened.
 func openFault(path string, err error) error {
-	cause := err
-	var inPath *fs.PathError
-	if errors.As(err, &inPath) {
-		cause = inPath.Err
-	}
+	cause := hardware.Reason(err)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
 		return hardware.Missing("%q does not exist: %v", path, cause)

@@ -104,10 +104,6 @@ func stateFault(doing, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var inPath *fs.PathError
-	if errors.As(err, &inPath) {
-		err = inPath.Err
-	}
 	return hardware.Refused(device.CodeStateDirError, "let the worker's user read and write the state directory",
-		"%s %q: %v", doing, path, err)
+		"%s %q: %v", doing, path, hardware.Reason(err))
 }

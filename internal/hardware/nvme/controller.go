@@ -16,6 +16,7 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
 	"burnish/internal/hardware/nvme/privileged"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/pci"
 )
 
@@ -42,9 +43,9 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 	if err != nil {
 		return nil, err
 	}
-	address := strings.ToLower(t.Address)
-	if address == "" {
-		return nil, hardware.Invalid("the driver nvme needs the PCI address of the drive (--address)")
+	address, err := pcifunction.Address(t)
+	if err != nil {
+		return nil, err
 	}
 	c := &controller{Driver: d, fence: t.Fence, reflashed: t.Reflashed, options: chosen}
 	if c.pci, err = privileged.FindController(d.sys, address); err != nil {

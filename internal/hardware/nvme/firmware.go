@@ -1,16 +1,10 @@
 package nvme
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -30,52 +24,13 @@ func (c *controller) updatesFirmware() bool {
 	return c.id.OACS&downloadAndCommit != 0
 }
 
-// image is what the firmware policy has for the drive: the only update that is allowed.
-type image struct {
-	Component string   `json:"component"`
-	From      []string `json:"from"`
-	To        string   `json:"to"`
-	Path      string   `json:"image"`
-	SHA256    string   `json:"sha256"`
-	Rewrite   string   `json:"rewrite"`
-	digest    [sha256.Size]byte
-}
-
-// imageOf reads the arguments of both steps. A drive has one firmware.
-func imageOf(run hardware.StepRun) (image, error) {
-	wrong := func(format string, args ...any) (image, error) {
-		f := hardware.Invalid("%s: %s", run.Step, fmt.Sprintf(format, args...))
-		f.Class, f.Remedy = device.NeedsOperator, "correct the firmware policy"
-		return image{}, f
+// imageOf reads the arguments of both steps.
+func imageOf(run hardware.StepRun) (hardware.FirmwareImage, error) {
+	want, err := hardware.OnlyFirmwareImage(run.Step, run.Args)
+	if err == nil && want.Rewrite != "" {
+		err = hardware.WrongFirmwarePolicy(run.Step, "rewrite: %s is for the driver pci", want.Rewrite)
 	}
-	if run.Args == nil {
-		return wrong("the firmware policy has no image for this drive")
-	}
-	var args struct {
-		Components []image `json:"components"`
-	}
-	if err := json.Unmarshal(run.Args, &args); err != nil {
-		return wrong("%v", err)
-	}
-	if len(args.Components) != 1 {
-		return wrong("a drive takes one image, the policy has %d for it", len(args.Components))
-	}
-	one := args.Components[0]
-	digest, err := hex.DecodeString(one.SHA256)
-	switch {
-	case one.Component != "" && one.Component != "firmware":
-		return wrong("a drive has no component %q, only firmware", one.Component)
-	case one.Rewrite != "":
-		return wrong("rewrite: %s is for the driver pci", one.Rewrite)
-	case one.To == "":
-		return wrong("the policy does not name the version")
-	case !filepath.IsAbs(one.Path):
-		return wrong("%q is not the absolute path of an image", one.Path)
-	case err != nil || len(digest) != sha256.Size:
-		return wrong("%q is not a SHA-256", one.SHA256)
-	}
-	one.digest = [sha256.Size]byte(digest)
-	return one, nil
+	return want, err
 }
 
 // RunStep runs a step of the driver; see hardware.StepRunner.
@@ -103,11 +58,10 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (string, err
 
 // verifyFirmware proves that the drive runs the policy's firmware, has none staged, and is
 // healthy.
-func (h *handle) verifyFirmware(ctx context.Context, want image) (string, error) {
+func (h *handle) verifyFirmware(ctx context.Context, want hardware.FirmwareImage) (string, error) {
 	if running := h.c.id.Firmware; running != want.To {
-		return "", hardware.Refused(device.CodeFirmwareNotActive,
-			"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
-			"the drive at %s runs firmware %q, the policy demands %q", h.c.Address, running, want.To)
+		return "", hardware.FirmwareNotActive("the drive at %s runs firmware %q, the policy demands %q", h.c.Address, running,
+			want.To)
 	}
 	slots, err := h.c.firmwareLog(ctx)
 	if err != nil {
@@ -167,7 +121,7 @@ const maxCommits = 2
 type reflash struct {
 	*handle
 	run  hardware.StepRun
-	want image
+	want hardware.FirmwareImage
 	update
 	// resets names the resets that this run did.
 	resets []string
@@ -258,11 +212,8 @@ func (r *reflash) write(ctx context.Context, slots nvmecli.Firmware) error {
 	if r.Commits >= maxCommits {
 		return r.unknown(slots)
 	}
-	if !slices.Contains(r.want.From, running) {
-		return hardware.Refused(device.CodeFirmwareNotListed,
-			"find out where it comes from; if it may be updated, add it to the firmware policy (from)",
-			"the drive at %s runs firmware %q, and the policy allows updates to %q from %s only", r.c.Address, running,
-			r.want.To, cmp.Or(strings.Join(r.want.From, ", "), "no version"))
+	if err := r.want.CheckFrom("the drive at "+r.c.Address, running); err != nil {
+		return err
 	}
 	if err := r.c.checkStaged(slots); err != nil {
 		return err
@@ -340,9 +291,9 @@ func (r *reflash) download(ctx context.Context) (err error) {
 			err = closeErr
 		}
 	}()
-	if digest != r.want.digest {
-		return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy",
-			"the image %s has the SHA-256 %x, the policy names %s", r.want.Path, digest, r.want.SHA256)
+	if hex.EncodeToString(digest[:]) != r.want.SHA256 {
+		return hardware.InvalidImage("the image %s has the SHA-256 %x, the policy names %s", r.want.Path, digest,
+			r.want.SHA256)
 	}
 	unit := uint32(r.c.id.FirmwareUnit)
 	if unit == 0 || unit == 0xff {

@@ -28,6 +28,7 @@ import (
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/nvme/nvmecli"
 	"burnish/internal/hardware/nvme/privileged"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/pci"
 )
 
@@ -127,33 +128,15 @@ func (d *Driver) UntriedTool(ctx context.Context) (string, error) {
 
 // Find lists the NVMe controllers that device_spec allows; see hardware.Finder.
 func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
-	specs, err := d.host.Specs()
-	if err != nil {
-		return nil, err
-	}
-	devices, err := pci.Scan(filepath.Join(d.sys, "bus/pci/devices"))
-	if err != nil {
-		return nil, err
-	}
-	var found []hardware.Found
-	for _, dev := range devices {
-		if dev.Class != privileged.PCIClass || dev.Type == pci.Virtual {
-			continue
-		}
-		entry, matches, err := specs.Match(dev)
-		if err != nil {
-			return nil, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
-		}
-		if !matches {
-			continue
-		}
-		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address),
-			Model:      d.kernelAttribute(dev.Address, "model"),
-			OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev, entry),
+	return pcifunction.Find(filepath.Join(d.sys, "bus/pci/devices"), d.host.Specs,
+		func(dev pci.Device, entry pci.Spec, found *hardware.Found) (bool, error) {
+			if dev.Class != privileged.PCIClass {
+				return false, nil
+			}
+			found.Type, found.Serial = Type, d.kernelSerial(dev.Address)
+			found.Model, found.Digest = strings.TrimSpace(d.kernelAttribute(dev.Address, "model")), d.digest(dev, entry)
+			return true, nil
 		})
-	}
-	return found, nil
 }
 
 // Discover reads the drive at t.Address and changes nothing; see hardware.Driver. The erase
@@ -189,7 +172,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	policy, err := d.entryOf(c.pci)
+	policy, _, err := pcifunction.Match(d.host.Specs, c.pci)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -207,19 +190,6 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		found.Estimates, err = c.estimates(ctx)
 	}
 	return found, err
-}
-
-// entryOf is the entry of device_spec that matches the device, or the zero Spec.
-func (d *Driver) entryOf(dev pci.Device) (pci.Spec, error) {
-	specs, err := d.host.Specs()
-	if err != nil {
-		return pci.Spec{}, err
-	}
-	entry, _, err := specs.Match(dev)
-	if err != nil {
-		return pci.Spec{}, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
-	}
-	return entry, nil
 }
 
 // Open claims every namespace of the enrolled drive and proves that it is the enrolled one

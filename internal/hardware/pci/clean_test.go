@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,13 +31,13 @@ func TestTheIdentityOfADevice(t *testing.T) {
 		"its Device Serial Number": {0x0011223344556677, nil, "00-11-22-33-44-55-66-77"},
 		"its vital product data":   {0, func(h *fakeHost) { h.file(node(address)+"vpd", string(vpd)) }, "SN7"},
 		"its permanent MAC": {0, func(h *fakeHost) {
-			h.class(address, "net", "eth0", map[string]string{"addr_assign_type": "0\n"})
-			h.program("ip", `[{"address": "02:00:00:00:00:01"}]`, "")
+			h.class(address, "net", "eth0", nil)
+			h.program("ethtool -P", "Permanent address: 02:00:00:00:00:01\n", "")
 		}, "02:00:00:00:00:01"},
-		"its permanent MAC behind another": {0, func(h *fakeHost) {
-			h.class(address, "net", "eth0", map[string]string{"addr_assign_type": "3\n"})
-			h.program("ip", `[{"address": "02:00:00:00:00:66", "permaddr": "02:00:00:00:00:01"}]`, "")
-		}, "02:00:00:00:00:01"},
+		"a MAC that is not its own": {0, func(h *fakeHost) {
+			h.class(address, "net", "eth0", nil)
+			h.program("ethtool -P", "Permanent address: not set\n", "")
+		}, ""},
 		"what devlink says": {0, func(h *fakeHost) {
 			h.driver(address, "mlx5_core")
 			h.versions("1.0", "1.0")
@@ -45,7 +46,7 @@ func TestTheIdentityOfADevice(t *testing.T) {
 			h.driver(address, "vfio-pci")
 			h.versions("1.0", "1.0")
 			h.group(address, "12")
-			h.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+			h.kernel.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
 		}, ""},
 		"none": {0, nil, ""},
 		"ones": {^uint64(0), nil, ""},
@@ -183,7 +184,7 @@ type settings map[string]string
 
 // nic has the programs show and change the settings of a NIC.
 func (h *fakeHost) nic(now settings) {
-	h.class(address, "net", "eth0", map[string]string{"addr_assign_type": "0\n"})
+	h.class(address, "net", "eth0", nil)
 	show := func(words, form string, names ...string) {
 		h.programs[words] = func([]string) (string, string) {
 			var values []any
@@ -203,15 +204,16 @@ func (h *fakeHost) nic(now settings) {
 	show("devlink -j dev param show", `{"param": {"pci/`+address+`": [{"name": "max_macs", "values": `+
 		`[{"cmode": "driverinit", "value": %s}]}, {"name": "secret", "values": [{"cmode": "permanent"}]}]}}`, "max_macs")
 	h.program("devlink -j dev param show pci/", "", "Parameter name expected.") // as iproute2 answers
-	change("devlink dev param set pci/"+address+" name max_macs", "max_macs", 8)
+	change("devlink dev param set pci/"+address+" name max_macs cmode driverinit value", "max_macs", 10)
 	show("devlink -j dev eswitch show", `{"dev": {"pci/`+address+`": {"mode": %q}}}`, "mode")
 	change("devlink dev eswitch set", "mode", 6)
 	show("devlink -j port show",
 		`{"port": {"pci/`+address+`/0": {"type": "eth", "netdev": "eth0", "flavour": "physical"}%s}}`, "ports")
 	h.programs["devlink port del"] = func([]string) (string, string) { now["ports"] = ""; return "", "" }
 	h.program("devlink dev reload", "", "")
-	show("ip -j addr show", `[{"flags": ["BROADCAST"], "address": %q}]`, "mac")
+	show("ip -j link show", `[{"flags": ["BROADCAST"], "address": %q}]`, "mac")
 	change("ip link set", "mac", 6)
+	show("ethtool -P", "Permanent address: %s\n", "own")
 	show("ethtool --show-priv-flags", "Private flags for eth0:\nrx_cqe : %s\n", "flag")
 	change("ethtool --set-priv-flags", "flag", 4)
 	show("ethtool -k", "Features for eth0:\nrx-checksumming: on [fixed]\n\ttx-nocache-copy: %s\n", "feature")
@@ -229,7 +231,7 @@ func (h *fakeHost) nic(now settings) {
 
 func nicSettings() settings {
 	return settings{"max_macs": "32", "mode": "legacy", "mac": "02:00:00:00:00:01", "flag": "off", "feature": "on",
-		"queues": "4", "vfs": "8", "ports": ""}
+		"queues": "4", "vfs": "8", "ports": "", "own": "02:00:00:00:00:01"}
 }
 
 // nicInUse is a NIC that is enrolled, and whose settings a tenant changed.
@@ -254,7 +256,7 @@ func TestWhatATenantSetIsPutBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, nicSettings(), now)
 	require.Contains(t, note, "sub-function pci/"+address+"/32768 removed")
-	require.Contains(t, note, "put back 0 eswitch mode, 0 interface 0 --set-priv-flags rx_cqe, ")
+	require.Contains(t, note, "put back 0 devlink eswitch mode, ")
 	require.Contains(t, h.ran, "devlink dev reload pci/"+address, "what counts after a reload is reloaded")
 	note, err = newSteps(t).run(opened, stepSecurity)
 	require.NoError(t, err)
@@ -270,7 +272,7 @@ func TestASettingThatStaysIsAnOperators(t *testing.T) {
 	opened := h.openAs(known)
 	_, err := newSteps(t).run(opened, stepSecurity)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodePropertiesMismatch).Message,
-		`0 eswitch mode: "switchdev" instead of "legacy"`)
+		`0 devlink eswitch mode: "switchdev" instead of "legacy"`)
 	delete(h.programs, "ethtool --show-priv-flags")
 	delete(h.programs, "ethtool -k")
 	delete(h.programs, "ethtool -l")
@@ -321,8 +323,9 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 		"a slower link":   {has("current_link_speed", "2.5 GT/s PCIe"), "current_link_speed"},
 		"a narrower link": {has("current_link_width", "1"), "current_link_width"},
 		"another BAR": {func(h *fakeHost) {
-			h.file(node(address)+"resource", strings.Replace(h.read(node(address)+"resource"), "14220c", "140200", 1))
-		}, "region 2"},
+			at := filepath.Join(h.root, node(address))
+			require.NoError(t, os.Rename(at+"/resource0", at+"/resource1"))
+		}, "size of resource1"},
 		"a capability":    {config(func(c []byte) { c[0x41], c[0x50] = 0x50, 0x11 }), "capabilities"},
 		"another command": {config(func(c []byte) { c[5] = 4 }), "command"},
 		"another ROM":     {has("rom", "evil"), "rom of firmware"},
@@ -337,6 +340,7 @@ func TestADeviceIsNothingMoreAndNothingLessThanAtTheEnrollment(t *testing.T) {
 			h := newFakeHost(t)
 			h.add(address, "1af4:1110", "050000", "accel", 7)
 			h.file(node(address)+"rom", "rom")
+			h.file(node(address)+"resource0", "registers")
 			h.versions("1", "1")
 			known := h.enroll().Identity
 			h.driver(address, "")
@@ -399,12 +403,11 @@ func TestTheEndOfAStepWaitsForInterfaces(t *testing.T) {
 	opened := h.openAs(known)
 	h.returns = time.Minute
 	asked := 0
-	show := h.programs["ip -j addr show"]
-	h.programs["ip -j addr show"] = func(args []string) (string, string) {
+	h.kernel.Addresses = func(string) ([]net.Addr, error) {
 		if asked++; asked < 3 {
-			return "", `Device "eth0" does not exist.`
+			return nil, errors.New("no such network interface")
 		}
-		return show(args)
+		return nil, nil
 	}
 	_, err := newSteps(t).run(opened, stepErase)
 	require.NoError(t, err)
@@ -431,7 +434,7 @@ func TestADeviceThatWasLeftUnboundIsIdentified(t *testing.T) {
 		require.NoError(t, err)
 		h.onWrite = func(name, _ string) {
 			if filepath.Base(name) == "drivers_probe" {
-				now["mac"] = mac
+				now["own"] = mac
 				h.nic(now)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/pci"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
@@ -39,6 +41,8 @@ type fakeHost struct {
 	onWrite func(name, text string)
 	calls   []string // of the operator's program
 	runs    func(*exec.Cmd)
+	// addresses are those of each network interface.
+	addresses []net.Addr
 }
 
 func newFakeHost(t *testing.T) *fakeHost {
@@ -68,8 +72,9 @@ func newFakeHost(t *testing.T) *fakeHost {
 		},
 		Programs: h,
 	})
-	h.sys, h.dev, h.proc = h.root+"/sys", h.root+"/dev", h.root+"/proc"
-	h.firmware = h.root + "/firmware"
+	h.kernel.Sys, h.kernel.Dev, h.kernel.Search.Proc = h.root+"/sys", h.root+"/dev", h.root+"/proc"
+	h.kernel.Addresses = func(string) ([]net.Addr, error) { return h.addresses, nil }
+	h.Driver.images = h.root + "/firmware"
 	h.returns = 50 * time.Millisecond
 	h.Driver.write, h.Driver.run = h.writeSysfs, h.runProgram
 	for _, dir := range strings.Fields("sys/bus/pci/devices sys/bus/pci/drivers sys/class/net dev/vfio proc") {
@@ -154,9 +159,6 @@ func (h *fakeHost) add(address, ids, class, driver string, serial uint64) {
 // memory makes BAR 2 of a function.
 func (h *fakeHost) memory(address string, size int64) (path string) {
 	h.t.Helper()
-	none := "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
-	h.file(node(address)+"resource", none+none+fmt.Sprintf("0x%016x 0x%016x 0x000000000014220c\n", 1<<32, 1<<32+size-1)+
-		none+none+none+none)
 	path = h.file(node(address)+"resource2", "")
 	require.NoError(h.t, os.WriteFile(path, []byte(strings.Repeat("t", int(size))), 0o600))
 	return path
@@ -250,12 +252,12 @@ func (h *fakeHost) Allowed(name string) error {
 	return nil
 }
 
-func (h *fakeHost) Call(_ context.Context, name, verb string, _ hardware.Target, dev pci.Device, config *os.File,
+func (h *fakeHost) Call(_ context.Context, name, verb string, _ hardware.Target, f *pcifunction.Function,
 	_ string, _ func() error) (string, error) {
-	if config == nil {
+	if f.Config == nil {
 		return "", errors.New("no lock")
 	}
-	h.calls = append(h.calls, name+" "+verb+" "+dev.Address)
+	h.calls = append(h.calls, name+" "+verb+" "+f.Address)
 	return "script gpu: done", nil
 }
 

@@ -2,8 +2,10 @@ package pci
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -41,6 +43,7 @@ func (h *fakeHost) class(address, subsystem, name string, files map[string]strin
 		h.file(folder+"/"+file, text)
 	}
 	if subsystem == "net" {
+		h.file(folder+"/flags", "0x1002\n")
 		h.link("../../devices/pci0000:00/"+address+"/net/"+name, "sys/class/net/"+name)
 	}
 }
@@ -51,10 +54,10 @@ func (h *fakeHost) class(address, subsystem, name string, files map[string]strin
 // F12, F21, F40
 func TestADeviceInUseIsBusy(t *testing.T) {
 	const nic, gpu, card = "15b3:1017", "1af4:1050", "1af4:1110"
-	up := func(text string) func(h *fakeHost) {
+	nicWith := func(use func(h *fakeHost)) func(h *fakeHost) {
 		return func(h *fakeHost) {
 			h.class(address, "net", "eth0", nil)
-			h.program("ip", `[{"address": "02:00:00:00:00:01", `+text+`}]`, "")
+			use(h)
 		}
 	}
 	has := func(name, text string) func(*fakeHost) { return func(h *fakeHost) { h.file(name, text) } }
@@ -68,26 +71,26 @@ func TestADeviceInUseIsBusy(t *testing.T) {
 	}{
 		"a guest": {card, "050000", "vfio-pci", func(h *fakeHost) {
 			h.group(address, "12")
-			h.openGroup = func(path string) (int, error) { return -1, unix.EBUSY }
+			h.kernel.OpenGroup = func(path string) (int, error) { return -1, unix.EBUSY }
 		}, "a guest still has"},
 		"on a guests' driver without a group": {card, "050000", "vfio-pci", nil, "cannot check whether a guest has"},
-		"an interface that is up":             {nic, "020000", "mlx5_core", up(`"flags": ["BROADCAST", "UP"]`), "is up"},
-		"a part of a bond":                    {nic, "020000", "mlx5_core", up(`"master": "bond0"`), "is part of bond0"},
-		"an address": {nic, "020000", "mlx5_core", up(`"addr_info": [{"local": "192.0.2.1"}]`),
-			"192.0.2.1"},
-		"a VLAN": {nic, "020000", "mlx5_core", func(h *fakeHost) {
-			up(`"flags": []`)(h)
+		"an interface that is up": {nic, "020000", "mlx5_core", nicWith(func(h *fakeHost) {
+			h.file(node(address)+"net/eth0/flags", "0x1003\n")
+		}), "is up"},
+		"an address": {nic, "020000", "mlx5_core", nicWith(func(h *fakeHost) {
+			h.addresses = []net.Addr{&net.IPAddr{IP: net.IPv4(192, 0, 2, 1)}}
+		}), "192.0.2.1"},
+		"a VLAN, bond or bridge": {nic, "020000", "mlx5_core", nicWith(func(h *fakeHost) {
 			h.file(node(address)+"net/eth0/upper_eth0.5", "")
-		}, "carries eth0.5"},
+		}), "is below eth0.5"},
 		"an interface in another namespace": {nic, "020000", "mlx5_core", nil, "0 of 1 network interfaces"},
 		"a port in another namespace": {nic, "120000", "mlx5_core", func(h *fakeHost) {
 			h.devlink(address)
 			h.program("devlink -j port show", `{"port": {"pci/`+address+`/0": {"type": "eth", "flavour": "physical"}}}`, "")
 		}, "another network namespace"},
-		"an interface that cannot be read": {nic, "020000", "mlx5_core", func(h *fakeHost) {
-			h.class(address, "net", "eth0", nil)
-			h.program("ip", "", "Device \"eth0\" does not exist.")
-		}, "comes or goes"},
+		"an interface that cannot be read": {nic, "020000", "mlx5_core", nicWith(func(h *fakeHost) {
+			require.NoError(t, os.Remove(filepath.Join(h.root, node(address)+"net/eth0/flags")))
+		}), "comes or goes"},
 		"the host's display": {gpu, "030000", "", has(node(address)+"boot_vga", "1\n"), "is the display"},
 		"the host's console": {gpu, "038000", "bochs-drm", makes("graphics", "fb0", ""), "console"},
 		"a monitor":          {gpu, "038000", "amdgpu", makes("drm", "card0-DP-1", "enabled\n"), "drives a display"},
@@ -145,7 +148,7 @@ func TestAProcessThatHasTheMemoryOrANodeIsFound(t *testing.T) {
 	h.add(address, "1af4:1110", "050000", "accel", 7)
 	h.class(address, "accel", "accel0", map[string]string{"dev": "1:7\n"}) // /dev/full
 	see := func(pid int) {
-		require.NoError(t, os.Symlink(fmt.Sprintf("/proc/%d", pid), fmt.Sprintf("%s/%d", h.proc, pid)))
+		require.NoError(t, os.Symlink(fmt.Sprintf("/proc/%d", pid), fmt.Sprintf("%s/%d", h.kernel.Search.Proc, pid)))
 	}
 	see(os.Getpid())
 	known := h.enroll().Identity
@@ -164,7 +167,7 @@ func TestAProcessThatHasTheMemoryOrANodeIsFound(t *testing.T) {
 			require.Contains(t, fault.Message, fmt.Sprintf("process %d (sleep)", holder.Process.Pid))
 			require.NoError(t, holder.Process.Kill())
 			require.Error(t, holder.Wait())
-			require.NoError(t, os.Remove(fmt.Sprintf("%s/%d", h.proc, holder.Process.Pid)))
+			require.NoError(t, os.Remove(fmt.Sprintf("%s/%d", h.kernel.Search.Proc, holder.Process.Pid)))
 		})
 	}
 }

@@ -2,58 +2,42 @@ package pci
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/binary"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 )
 
-// region is one line of the kernel's table of a function's regions: the BARs 0 to 5, and the expansion ROM
-// as 6.
-type region struct{ size, flags uint64 }
-
-func (c *card) regions(f *function) (all []region, err error) {
-	text, err := c.attribute(f, "resource")
-	for one := range strings.Lines(text) {
-		var start, end, flags, size uint64
-		if _, err := fmt.Sscanf(one, "0x%x 0x%x 0x%x", &start, &end, &flags); err != nil {
-			return nil, fmt.Errorf("read the regions of %s: %w", f.Address, err)
+// regions are the sizes of a function's regions, its BARs, by the names of their files.
+func regions(f *pcifunction.Function) map[string]int64 {
+	sizes := map[string]int64{}
+	all, _ := filepath.Glob(f.Path("resource[0-5]")) // the pattern is valid
+	for _, path := range all {
+		if is, err := os.Stat(path); err == nil { // else it was removed meanwhile
+			sizes[filepath.Base(path)] = is.Size()
 		}
-		if end > start {
-			size = end - start + 1
-		}
-		all = append(all, region{size, flags})
 	}
-	return all, err
+	return sizes
 }
 
 // checkMemory refuses a policy whose memory is not wholly in the region, or whose program there is not.
 func (c *card) checkMemory() error {
-	m := c.model.Memory
+	m, f := c.model.Memory, c.functions[0]
 	if m.Script != "" {
 		return c.host.Programs.Allowed(m.Script)
 	}
-	if m.Size == 0 {
-		return nil
-	}
-	f := &c.functions[0]
-	all, err := c.regions(f)
-	if err != nil {
-		return err
-	}
-	size := append(all, make([]region, 6)...)[m.BAR].size // a table that is too short has none
-	if size < uint64(m.Size) {
+	if size := regions(f)[fmt.Sprint("resource", m.BAR)]; size < m.Size {
 		return hardware.Refused(device.CodePolicyUnsatisfied,
 			`if that is its size, correct models in the policy; else erase it by a program: memory: "script NAME"`,
 			"BAR %d of %s has %d bytes, and the policy says that its memory has %d: the rest would not be erased", m.BAR,
@@ -62,31 +46,17 @@ func (c *card) checkMemory() error {
 	return nil
 }
 
-// describeMemory names the memory in the note of a discovery.
-func (c *card) describeMemory() string {
-	switch m := c.model.Memory; {
-	case m.Script != "":
-		return "memory by the program " + m.Script
-	case m.Size > 0:
-		return fmt.Sprintf("memory %s in BAR %d", hardware.FormatSize(m.Size), m.BAR)
-	}
-	return "no memory by the policy"
-}
-
 // openMemory maps the memory. The functions are unbound from their drivers: nothing in the kernel writes to
 // it, and no guest can have it.
 func (h *handle) openMemory(ctx context.Context) error {
-	if err := h.checkMemory(); err != nil {
-		return err
-	}
 	if err := h.detach(ctx); err != nil {
 		return err
 	}
-	f, m := &h.functions[0], h.model.Memory
-	if err := h.set(ctx, f, "enable", "1"); err != nil {
+	f, m := h.functions[0], h.model.Memory
+	if err := h.set(ctx, f.Path("enable"), "1"); err != nil {
 		return err
 	}
-	path := h.path(f, fmt.Sprintf("resource%d", m.BAR))
+	path := f.Path(fmt.Sprintf("resource%d", m.BAR))
 	if _, err := os.Stat(path + "_wc"); err == nil { // the kernel has it where that is safe
 		path += "_wc"
 	}
@@ -95,11 +65,11 @@ func (h *handle) openMemory(ctx context.Context) error {
 		flags, protection = os.O_RDWR, unix.PROT_READ|unix.PROT_WRITE
 	}
 	file, err := os.OpenFile(path, flags|unix.O_SYNC, 0)
-	if err != nil {
-		return hardware.IOFault("open the memory", path, err)
+	if err == nil {
+		h.memory, err = unix.Mmap(int(file.Fd()), 0, int(m.Size), protection, unix.MAP_SHARED)
+		err = errors.Join(err, file.Close())
 	}
-	h.memory, err = unix.Mmap(int(file.Fd()), 0, int(m.Size), protection, unix.MAP_SHARED)
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err != nil {
 		return hardware.IOFault("map the memory", path, err)
 	}
 	return nil
@@ -113,15 +83,22 @@ func (h *handle) closeMemory() error {
 	err := unix.Munmap(h.memory)
 	h.memory = nil
 	// As often as it was enabled: only then does the kernel end the device's bus mastering.
-	off := h.write(h.path(&h.functions[0], "enable"), "0")
+	off := h.write(h.functions[0].Path("enable"), "0")
 	if errors.Is(off, os.ErrNotExist) || errors.Is(off, unix.ENODEV) {
 		off = nil // it left the bus
 	}
 	return errors.Join(err, off)
 }
 
-// touch calls do. A device that leaves its bus meanwhile is a fault, and not the end of this process.
-func (h *handle) touch(doing string, do func()) (err error) {
+// use calls do with the memory, in a step that has it open. A device that leaves its bus meanwhile is a fault, and
+// not the end of this process.
+func (h *handle) use(doing string, do func(memory []byte)) (err error) {
+	if err := h.each((*pcifunction.Function).CheckUnchanged); err != nil {
+		return err
+	}
+	if h.memory == nil {
+		return hardware.CallerError("the memory of %q is not open", h.target.Name)
+	}
 	before := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(before)
@@ -129,7 +106,7 @@ func (h *handle) touch(doing string, do func()) (err error) {
 			err = hardware.IOFault(doing, h.functions[0].Address, fmt.Errorf("the memory went away: %v", p))
 		}
 	}()
-	do()
+	do(h.memory)
 	return nil
 }
 
@@ -143,19 +120,17 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err != nil {
 		return err
 	}
-	for n > 0 {
+	for end := offset + n; offset < end; offset += hardware.MaxWrite {
 		if err := hardware.MayWrite(ctx); err != nil {
 			return err
 		}
-		if err := h.checkMapped(); err != nil {
-			return err
-		}
-		part := h.memory[offset:][:min(n, hardware.MaxWrite)]
 		kept := true
-		if err := h.touch("write", func() {
+		err := h.use("write", func(memory []byte) {
+			part := memory[offset:min(end, offset+hardware.MaxWrite)]
 			kept = keepsMarks(part)
 			copy(part, zeroes)
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 		if !kept {
@@ -164,28 +139,22 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 				"BAR %d of %s is no plain memory: from byte %d on it does not read as it was written", h.model.Memory.BAR,
 				h.functions[0].Address, offset)
 		}
-		offset, n = offset+int64(len(part)), n-int64(len(part))
 	}
 	return nil
 }
 
-// markSize is that of the marks, which are at the begin, in the middle and at the end of a part.
-const markSize = 64
-
-// keepsMarks writes a random mark to each of three places, and reads them back when all are written.
+// keepsMarks writes random marks to the begin, the middle and the end of a part, and reads them back when all are
+// written.
 func keepsMarks(part []byte) bool {
-	places := []int{0, len(part) / 2 &^ (markSize - 1), len(part) - markSize}
-	var marks [][]byte
-	for _, place := range places {
-		mark := make([]byte, 0, markSize)
-		for len(mark) < markSize {
-			mark = binary.LittleEndian.AppendUint64(mark, rand.Uint64())
-		}
-		marks = append(marks, mark)
-		copy(part[place:], mark)
+	const size = 64
+	places := []int{0, len(part) / 2 &^ (size - 1), len(part) - size}
+	marks := make([]byte, len(places)*size)
+	_, _ = rand.Read(marks) // it never fails
+	for i, place := range places {
+		copy(part[place:], marks[i*size:][:size])
 	}
 	for i, place := range places {
-		if !bytes.Equal(part[place:][:markSize], marks[i]) {
+		if !bytes.Equal(part[place:][:size], marks[i*size:][:size]) {
 			return false
 		}
 	}
@@ -194,42 +163,14 @@ func keepsMarks(part []byte) bool {
 
 // ReadAt reads the device's memory, which no cache is before.
 func (h *handle) ReadAt(p []byte, offset int64) (n int, err error) {
-	if err := h.checkMapped(); err != nil {
-		return 0, err
-	}
-	if offset < 0 {
-		return 0, hardware.CallerError("%d is not a place in the memory of %q", offset, h.target.Name)
-	}
-	if offset >= h.Size() {
-		return 0, io.EOF
-	}
-	if err := h.touch("read", func() { n = copy(p, h.memory[offset:]) }); err != nil {
-		return 0, err
-	}
-	if n < len(p) {
-		err = io.EOF
-	}
-	return n, err
+	failed := h.use("read", func(memory []byte) { n, err = bytes.NewReader(memory).ReadAt(p, offset) })
+	return n, cmp.Or(failed, err)
 }
 
 // Flush returns once everything written has arrived: a read of the device waits for the writes before it.
 func (h *handle) Flush(context.Context) error {
-	if err := h.checkMapped(); err != nil {
-		return err
-	}
-	return h.touch("flush", func() { sink.Store(uint32(h.memory[0])) })
+	return h.use("flush", func(memory []byte) { sink.Store(uint32(memory[0])) })
 }
 
 // sink keeps the compiler from leaving a read out.
 var sink atomic.Uint32
-
-// checkMapped refuses a use of the memory in a step that did not open it, and one of another device.
-func (h *handle) checkMapped() error {
-	if err := h.checkUnchanged(); err != nil {
-		return err
-	}
-	if h.memory == nil {
-		return hardware.CallerError("the memory of %q is not open", h.target.Name)
-	}
-	return nil
-}

@@ -15,11 +15,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/pci"
 )
 
@@ -41,19 +42,18 @@ type Host struct {
 type Programs interface {
 	// Allowed is nil if there is a program of this name, and it is what the host's rules say.
 	Allowed(name string) error
-	// Call runs a verb of it on the device, and gives its note. The caller has the device locked by
-	// config, and has proved that nothing else uses it.
-	Call(ctx context.Context, name, verb string, t hardware.Target, dev pci.Device, config *os.File, serial string,
+	// Call runs a verb of it on a function, and gives its note. The caller has it locked, and has proved
+	// that nothing else uses it.
+	Call(ctx context.Context, name, verb string, t hardware.Target, f *pcifunction.Function, serial string,
 		mayGoOn func() error) (note string, err error)
 }
 
 // Driver finds and opens PCI devices by the address of their first function.
 type Driver struct {
-	host           Host
-	sys, dev, proc string
-	// firmware is where the kernel looks for images.
-	firmware  string
-	openGroup func(path string) (int, error)
+	host   Host
+	kernel pcifunction.Kernel
+	// images is where the kernel looks for firmware.
+	images string
 	// write writes a file of sysfs, run runs a program.
 	write func(path, text string) error
 	run   func(*exec.Cmd) error
@@ -63,8 +63,9 @@ type Driver struct {
 
 // New returns the driver.
 func New(h Host) *Driver {
-	return &Driver{host: h, sys: "/sys", dev: "/dev", proc: "/proc", firmware: "/lib/firmware",
-		openGroup: hardware.OpenVFIO, run: (*exec.Cmd).Run, returns: time.Minute,
+	kernel := pcifunction.TheKernel()
+	kernel.Search.NotSelf = true // it maps the memory itself
+	return &Driver{host: h, kernel: kernel, images: "/lib/firmware", run: (*exec.Cmd).Run, returns: time.Minute,
 		write: func(path, text string) error { return os.WriteFile(path, []byte(text), 0) }}
 }
 
@@ -76,39 +77,21 @@ var kinds = map[string]string{"02": "NIC", "03": "GPU", "12": "ACCELERATOR"}
 
 func kindOf(dev pci.Device) string { return cmp.Or(kinds[dev.Class[:2]], "PCI") }
 
-// Base classes: what other drivers clean, what is no device of a tenant's, and NICs.
-const storage, bridge, network = "01", "06", "02"
-
 // Find lists the devices that device_spec matches; see hardware.Finder.
 func (d *Driver) Find(context.Context) ([]hardware.Found, error) {
-	all, err := pci.Scan(d.devices())
-	if err != nil {
-		return nil, err
-	}
-	var found []hardware.Found
-	for _, dev := range all {
-		base := dev.Class[:2]
-		if base == storage || base == bridge || dev.Type == pci.Virtual || together(all, dev)[0].Address != dev.Address {
-			continue
-		}
-		entry, matches, err := d.match(dev)
-		if err != nil {
-			return nil, err
-		}
-		if matches {
-			found = append(found, hardware.Found{Address: dev.Address, Type: kindOf(dev), Model: modelOf(dev),
-				OneTimeUse: entry.OneTimeUse(),
-				Digest:     fmt.Sprintf("%s %s %s %s", modelOf(dev), dev.Driver, dev.IOMMUGroup, entry.Tags())})
-		}
-	}
-	return found, nil
+	return pcifunction.Find(d.kernel.Devices(), d.host.Specs,
+		func(dev pci.Device, entry pci.Spec, found *hardware.Found) (bool, error) {
+			if pcifunction.Other(dev) != "" || isBridge(dev) {
+				return false, nil
+			}
+			found.Type, found.Model = kindOf(dev), dev.ID()
+			found.Digest = fmt.Sprintf("%s %s %s %s", dev.ID(), dev.Driver, dev.IOMMUGroup, entry.Tags())
+			functions, err := d.together(dev)
+			return len(functions) > 0 && functions[0] == dev.Address, err
+		})
 }
 
-// modelOf is the model by which a policy names a device.
-func modelOf(dev pci.Device) string { return dev.Vendor + ":" + dev.Product }
-
-// Discover reads the device at t.Address; see hardware.Driver. Its memory's place and the ways of a
-// reset must be as the policy says.
+// Discover reads the device at t.Address, whose memory and resets must be as the policy says; see hardware.Driver.
 func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	known device.Identity) (found hardware.Discovery, err error) {
 	c, err := d.open(t, known)
@@ -116,53 +99,33 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer c.closeAndJoin(&err)
-	if err := c.check(ctx, known); err != nil {
+	if err := c.Check(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if err := c.checkMemory(); err != nil {
-		return hardware.Discovery{}, err
-	}
-	first := c.functions[0].Device
-	entry, _, err := d.match(first)
+	first, isNew := c.functions[0].Device, known == (device.Identity{})
+	entry, _, err := pcifunction.Match(d.host.Specs, first)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	found = hardware.Discovery{Type: kindOf(first), LiveMigratable: entry.LiveMigratable(), Operation: device.Script,
-		Priorities: map[string]float64{stepReset: resetPriority}}
+	found = hardware.Discovery{Identity: c.now, Type: kindOf(first), LiveMigratable: entry.LiveMigratable(),
+		Operation: device.Script, Priorities: map[string]float64{stepReset: resetPriority}}
 	if c.model.Memory.Size > 0 {
 		found.Operation = device.Shred
 	}
-	if found.SupportedSteps, err = c.supportedSteps(); err != nil {
+	found.SupportedSteps, err = c.supportedSteps()
+	if err == nil && isNew {
+		found.Identity.Properties, err = c.record(ctx)
+	}
+	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if found.Identity, err = c.identity(ctx, known); err != nil {
-		return hardware.Discovery{}, err
+	runs, err := c.firmware(ctx)
+	if isNew || runs.running != "" && runs.running == t.Reflashed {
+		found.Identity.Firmware = runs.running
 	}
-	if known == (device.Identity{}) {
-		if found.Identity.Properties, err = c.record(ctx); err != nil {
-			return hardware.Discovery{}, err
-		}
-	}
-	now, err := c.firmwareOf(ctx, "")
-	if known == (device.Identity{}) || now.running != "" && now.running == t.Reflashed {
-		found.Identity.Firmware = now.running
-	}
-	by := cmp.Or(found.Identity.Serial, "none: known by its place")
-	found.Note = fmt.Sprintf("%s, %d functions, %s, serial %s", modelOf(first), len(c.functions), c.describeMemory(), by)
+	found.Note = fmt.Sprintf("%s, %d functions, serial %s", first.ID(), len(c.functions),
+		cmp.Or(found.Identity.Serial, "none: known by its place"))
 	return found, err
-}
-
-// match finds the entry of device_spec for a function.
-func (d *Driver) match(dev pci.Device) (pci.Spec, bool, error) {
-	specs, err := d.host.Specs()
-	if err != nil {
-		return pci.Spec{}, false, err
-	}
-	entry, matches, err := specs.Match(dev)
-	if err != nil {
-		return pci.Spec{}, false, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
-	}
-	return entry, matches, nil
 }
 
 // Open opens and locks the enrolled device, and proves that it is the enrolled one and that nothing
@@ -173,7 +136,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{card: c, enrolled: enrolled, writable: writable}
+	h := &handle{card: c, writable: writable}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -182,14 +145,19 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if enrolled == (device.Identity{}) {
 		return nil, hardware.Changed("path", t.Name+" was never enrolled")
 	}
-	if err := c.lock(ctx); err != nil {
-		return nil, err
-	}
-	if err := h.bindToIdentify(ctx); err != nil {
+	if err := c.each(func(f *pcifunction.Function) error { return f.Lock(ctx) }); err != nil { // F1
 		return nil, err
 	}
 	if err := h.Check(ctx); err != nil {
 		return nil, err
+	}
+	if h.byPlace { // a worker that was killed left it unbound: its driver is to tell its serial
+		if err := h.attach(ctx); err != nil {
+			return nil, err
+		}
+		if err := h.settled(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if h.Size() > 0 && (t.Step == stepZero || t.Step == stepVerify) {
 		if err := h.openMemory(ctx); err != nil {
@@ -199,4 +167,96 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	return h, nil
 }
 
-func (d *Driver) devices() string { return filepath.Join(d.sys, "bus/pci/devices") }
+// The steps of this driver's devices. All but zero it carries out itself.
+const (
+	stepSecurity       = "security_check"
+	stepZero           = "zero"
+	stepErase          = "erase_device"
+	stepVerify         = "verify"
+	stepReflash        = "firmware_reflash"
+	stepVerifyFirmware = "verify_firmware"
+	stepReset          = "pci_reset"
+	stepProperties     = "verify_properties"
+)
+
+// resetPriority is that of pci_reset for this driver: before what the device consists of is compared.
+const resetPriority = 35
+
+// handle is one opened device.
+type handle struct {
+	*card
+	writable bool
+	// memory is the device's, mapped; nil while it is not. Every function is unbound meanwhile.
+	memory []byte
+}
+
+// supportedSteps are the steps that are for this device.
+func (c *card) supportedSteps() ([]string, error) {
+	all := []string{stepSecurity, stepProperties}
+	if c.model.Memory.Size == 0 {
+		all = append(all, stepErase, stepVerify)
+	}
+	images, err := c.policyImages()
+	if images != nil {
+		all = append(all, stepReflash, stepVerifyFirmware)
+	}
+	ways, failed := c.resetWays()
+	if len(ways) > 0 {
+		all = append(all, stepReset)
+	}
+	return all, errors.Join(err, failed)
+}
+
+// RunStep runs a step of the driver; see hardware.StepRunner.
+func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string, err error) {
+	steps := map[string]func(context.Context, hardware.StepRun) (string, error){
+		stepSecurity: h.secure, stepErase: h.eraseByProgram, stepVerify: h.eraseByProgram, stepReflash: h.reflash,
+		stepVerifyFirmware: h.verifyFirmware, stepReset: h.reset, stepProperties: h.verifyProperties,
+	}
+	step, ok := steps[run.Step]
+	if !ok {
+		return "", hardware.Refused(device.CodeNoSuchStep, "choose another step", "the driver pci has no step %s for %s",
+			run.Step, h.target.Name)
+	}
+	if reads := []string{stepVerify, stepVerifyFirmware}; !h.writable && !slices.Contains(reads, run.Step) {
+		return "", hardware.CallerError("%s was opened for reading only, and %s would change it", h.target.Name, run.Step)
+	}
+	if err := run.MayGoOn(); err != nil {
+		return "", err
+	}
+	if note, err = step(ctx, run); err != nil {
+		return "", err
+	}
+	return note, h.settled(ctx)
+}
+
+// settled is Check once drivers were bound: an interface may take a moment to come after its driver.
+func (h *handle) settled(ctx context.Context) error {
+	return hardware.PollBusy(ctx, h.returns, 50*time.Millisecond, func() error { return h.Check(ctx) })
+}
+
+// eraseByProgram has the operator's program erase the memory, or verify that. Of a model without memory
+// it says no more than the policy does.
+func (h *handle) eraseByProgram(ctx context.Context, run hardware.StepRun) (string, error) {
+	if h.model.Memory.None {
+		return fmt.Sprintf("nothing was erased and nothing read: by the policy %s has no memory", h.model.ID), nil
+	}
+	return h.host.Programs.Call(ctx, h.model.Memory.Script, run.Step, h.target, h.functions[0], h.enrolled.Serial,
+		run.MayGoOn)
+}
+
+// Size is the size of the memory that is a BAR, else 0.
+func (h *handle) Size() int64 { return h.model.Memory.Size }
+
+// Unseen says which users of the device were not looked for; see hardware.UserSearcher.
+func (h *handle) Unseen() string { return h.unseen }
+
+// Method is the name of the driver.
+func (h *handle) Method() string { return "pci" }
+
+// Close gives up the memory and the configuration spaces, which releases the locks.
+func (h *handle) Close() error {
+	err := h.closeMemory()
+	h.closeAndJoin(&err)
+	return err
+}

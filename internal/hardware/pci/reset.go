@@ -11,18 +11,29 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/pci"
+	"burnish/internal/hardware/pcifunction"
 )
 
 // resetWays are the ways to reset the device that the kernel has for each function, that the policy allows,
 // and that reach no other device, the strongest first. A policy that requires another one is a fault.
 func (c *card) resetWays() (ways []string, err error) {
-	offered, err := c.kernelWays()
-	if err != nil {
-		return nil, err
+	offered := map[string]int{}
+	for _, f := range c.functions {
+		text, err := f.Attribute("reset_method")
+		if err != nil {
+			return nil, err
+		}
+		for _, way := range strings.Fields(text) {
+			offered[way]++
+		}
+	}
+	if !c.aloneOnBus() { // which both reach
+		delete(offered, "bus")
+	} else if c.slot() != "" {
+		offered["slot"] = len(c.functions)
 	}
 	for _, way := range device.ResetWays() {
-		if slices.Contains(offered, way) && c.model.Reset.Allows(way) {
+		if offered[way] == len(c.functions) && c.model.Reset.Allows(way) {
 			ways = append(ways, way)
 		}
 	}
@@ -34,73 +45,38 @@ func (c *card) resetWays() (ways []string, err error) {
 	return ways, nil
 }
 
-// kernelWays are the ways that the kernel has. A slot's power and a bus reset reach whatever is on the bus.
-func (c *card) kernelWays() (ways []string, err error) {
-	for i := range c.functions {
-		text, err := c.attribute(&c.functions[i], "reset_method")
-		if err != nil {
-			return nil, err
-		}
-		if of := strings.Fields(text); i == 0 {
-			ways = of
-		} else {
-			ways = slices.DeleteFunc(ways, func(way string) bool { return !slices.Contains(of, way) })
-		}
-	}
-	alone, err := c.aloneOnBus()
-	if err != nil || !alone {
-		return slices.DeleteFunc(ways, func(way string) bool { return way == "bus" }), err
-	}
-	if c.slot() != "" {
-		ways = append(ways, "slot")
-	}
-	return ways, nil
-}
-
-// aloneOnBus says that the functions are on one bus, and nothing else is.
-func (c *card) aloneOnBus() (bool, error) {
-	on := busOf(c.functions[0].Address)
-	ours := map[string]bool{}
+// aloneOnBus says that the functions are on one bus, and nothing else is but what they give away.
+func (c *card) aloneOnBus() bool {
+	first := c.functions[0].Address
+	bus := first[:strings.LastIndexByte(first, ':')]
+	all, _ := filepath.Glob(filepath.Join(c.kernel.Devices(), bus+":*")) // the pattern is valid
+	all = slices.DeleteFunc(all, func(path string) bool {
+		_, err := os.Lstat(filepath.Join(path, "physfn"))
+		return err == nil
+	})
 	for _, f := range c.functions {
-		if ours[f.Address] = true; busOf(f.Address) != on {
-			return false, nil
+		if !slices.Contains(all, f.Path("")) {
+			return false
 		}
 	}
-	all, _ := filepath.Glob(filepath.Join(c.devices(), on+":*")) // the pattern is valid
-	for _, path := range all {
-		if ours[filepath.Base(path)] {
-			continue
-		}
-		f, there, err := pci.ReadDevice(c.devices(), filepath.Base(path))
-		if err != nil || there && f.Type != pci.Virtual {
-			return false, err
-		}
-	}
-	return true, nil
+	return len(all) == len(c.functions)
 }
 
 // slot is the folder of the slot whose power can be switched, or "".
 func (c *card) slot() string {
-	address := c.functions[0].Address
-	all, _ := filepath.Glob(filepath.Join(c.sys, "bus/pci/slots/*/power")) // the pattern is valid
+	all, _ := filepath.Glob(filepath.Join(c.kernel.Sys, "bus/pci/slots/*/power")) // the pattern is valid
 	for _, power := range all {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(power), "address"))
-		if err == nil && strings.TrimSpace(string(text)) == slotOf(address) {
+		if err == nil && strings.TrimSpace(string(text)) == slotOf(c.functions[0].Address) {
 			return filepath.Dir(power)
 		}
 	}
 	return ""
 }
 
-// runReset resets the device in the strongest way that is safe.
-func (h *handle) runReset(ctx context.Context, run hardware.StepRun) (string, error) {
-	way, err := h.reset(ctx, run)
-	return fmt.Sprintf("reset by %s; a reset erases nothing", way), err
-}
-
-// reset resets the device, waits until it answers, and binds it as it was enrolled. A cancel does not
-// interrupt it: the device must not be left off its bus.
-func (h *handle) reset(ctx context.Context, run hardware.StepRun) (way string, err error) {
+// reset resets the device in the strongest way that is safe, waits until it answers, and binds it as it was
+// enrolled. A cancel does not interrupt it: the device must not be left off its bus.
+func (h *handle) reset(ctx context.Context, run hardware.StepRun) (note string, err error) {
 	ways, err := h.resetWays()
 	if err != nil {
 		return "", err
@@ -109,7 +85,7 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun) (way string, e
 		return "", hardware.Refused(device.CodeNoSuchStep, "reset it by hand, or power-cycle the host",
 			"the kernel has no way to reset %s that the policy allows and that reaches no other device", h.functions[0].Address)
 	}
-	way = ways[0]
+	way := ways[0]
 	if err := errors.Join(run.Progress(0, "reset by "+way), h.closeMemory()); err != nil {
 		return "", err
 	}
@@ -119,65 +95,97 @@ func (h *handle) reset(ctx context.Context, run hardware.StepRun) (way string, e
 	if err := h.resetBy(ctx, way); err != nil {
 		return "", err
 	}
-	if err := h.answers(context.WithoutCancel(ctx)); err != nil {
+	err = h.each(func(f *pcifunction.Function) error {
+		return f.AwaitReturn(context.WithoutCancel(ctx), h.returns)
+	})
+	if err != nil {
 		return "", err
 	}
-	return way, h.attach(ctx, h.enrolled)
+	return fmt.Sprintf("reset by %s; a reset erases nothing", way), h.attach(ctx)
 }
 
 // resetBy resets each function in one way. The kernel's order of the ways is put back. The slot is switched
 // off and on: the functions leave the bus, and are found again.
-func (h *handle) resetBy(ctx context.Context, way string) error {
-	failed := func(err error) error {
-		return hardware.Refused(device.CodeStepFailed,
-			"see the kernel's log (dmesg); power-cycle the host if the device does not answer, or forbid this way in models of "+
-				"the policy; then clean "+h.target.Name,
-			"%s cannot be reset by %s: %v", h.functions[0].Address, way, plain(err))
-	}
-	if way == "slot" {
+func (h *handle) resetBy(ctx context.Context, way string) (err error) {
+	switch slot := h.slot(); way {
+	case "slot":
 		if err := hardware.MayWrite(ctx); err != nil {
 			return err
 		}
-		power := filepath.Join(h.slot(), "power")
-		if err := errors.Join(h.write(power, "0"), h.write(power, "1")); err != nil {
-			return failed(err)
+		err = errors.Join(h.write(slot+"/power", "0"), h.write(slot+"/power", "1"))
+	default:
+		for _, f := range h.functions {
+			before, unread := f.Attribute("reset_method")
+			if unread != nil {
+				return unread
+			}
+			if err := h.set(ctx, f.Path("reset_method"), way); err != nil {
+				return err
+			}
+			failed := h.write(f.Path("reset"), "1")
+			if err = errors.Join(failed, h.write(f.Path("reset_method"), before)); err != nil || way == "bus" {
+				break // that of a bus reaches all of them at once
+			}
 		}
+	}
+	if err == nil {
 		return nil
 	}
-	for i := range h.functions {
-		f := &h.functions[i]
-		before, err := h.attribute(f, "reset_method")
-		if err != nil {
+	return hardware.Refused(device.CodeStepFailed,
+		"see the kernel's log (dmesg); power-cycle the host if the device does not answer, or forbid this way in models of "+
+			"the policy; then clean "+h.target.Name,
+		"%s cannot be reset by %s: %v", h.functions[0].Address, way, hardware.Reason(err))
+}
+
+// onHost says that a driver of the host's has a function: it makes interfaces and a device of devlink.
+func onHost(f *pcifunction.Function) bool { return f.Driver != "" && !hardware.ForGuests(f.Driver) }
+
+// noDriver is the driver_override of a function that Burnish has unbound: no driver has this name, so that
+// the kernel gives the function to none while its memory is erased and read.
+const noDriver = "burnish"
+
+// detach unbinds every function from its driver: nothing in the kernel uses the device any more. The
+// caller has proved that nobody else does.
+func (c *card) detach(ctx context.Context) error {
+	return c.each(func(f *pcifunction.Function) error { return c.bind(ctx, f, "", noDriver) })
+}
+
+// attach binds every function to the driver that it had when it was enrolled.
+func (c *card) attach(ctx context.Context) error {
+	for i, f := range c.functions {
+		driver := c.recorded[key(i, "driver")]
+		if err := c.bind(ctx, f, driver, driver); err != nil {
 			return err
-		}
-		if err := h.set(ctx, f, "reset_method", way); err != nil {
-			return err
-		}
-		err = h.write(h.path(f, "reset"), "1")
-		if back := h.write(h.path(f, "reset_method"), before); err != nil || back != nil {
-			return failed(errors.Join(err, back))
-		}
-		if way == "bus" { // which reaches all of them
-			break
 		}
 	}
 	return nil
 }
 
-// answers waits until each function is back on its bus and answers. What does not come back is an
-// operator's. The caller proves that it is the enrolled device.
-func (h *handle) answers(ctx context.Context) error {
-	return hardware.Poll(ctx, h.returns, func() (again bool, err error) {
-		if err = h.refresh(); err == nil {
-			err = h.checkUnchanged()
-		}
-		if _, gone := device.AsFault(err); gone { // it may be there again, with other descriptors
-			h.closeAndJoin(new(error))
-			if err = h.openConfigs(); err == nil {
-				err = h.lock(ctx)
-			}
-		}
-		f, ok := device.AsFault(err)
-		return ok && (f.Code == device.CodeTargetMissing || f.Code == device.CodeTargetBusy), err
-	})
+// bind binds a function to a driver, or to none. No other driver than override gets it meanwhile.
+func (c *card) bind(ctx context.Context, f *pcifunction.Function, driver, override string) error {
+	held, err := f.Attribute("driver_override")
+	if err != nil {
+		return err
+	}
+	if err := f.Refresh(); err != nil {
+		return err
+	}
+	if f.Driver == driver && (held == override || held != noDriver && override != noDriver) {
+		return nil
+	}
+	set := func(path, text string) error { return c.set(ctx, path, text) }
+	if err := f.Bind(driver, override, set); err != nil {
+		return err
+	}
+	if err := f.Refresh(); err != nil {
+		return err
+	}
+	if f.Driver != driver {
+		return hardware.Refused(device.CodeCommandRefused, "see the kernel's log (dmesg); bind it by hand, then clean "+
+			c.target.Name, "%s is on the driver %q and does not change to %q", f.Address, f.Driver, driver)
+	}
+	if override == noDriver || hardware.ForGuests(driver) {
+		return nil
+	}
+	return set(f.Path("driver_override"), "\n") // the kernel chooses again, as before
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +47,7 @@ type update struct {
 
 	h     *handle
 	run   hardware.StepRun
-	image firmwareImage
+	image hardware.FirmwareImage
 	bmc   bool // the component is the BMC itself
 	// first and share are the component's part of the step's progress, in percent.
 	first, share int
@@ -169,7 +168,7 @@ func (f *firmwareNow) isQuiet() error {
 
 // atTarget proves that each component runs its version, that nothing is staged or being
 // written, and that the server is healthy.
-func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, error) {
+func (h *handle) atTarget(ctx context.Context, images []hardware.FirmwareImage) (string, error) {
 	f, err := h.readFirmware(ctx)
 	if err != nil {
 		return "", err
@@ -359,13 +358,10 @@ func (u *update) reset(ctx context.Context) error {
 
 // begin checks that the update may be made, and gives the BMC the image.
 func (u *update) begin(ctx context.Context, f *firmwareNow, now *software) error {
-	if !slices.Contains(u.image.From, now.Version) {
-		return hardware.Refused(device.CodeFirmwareNotListed,
-			"find out how that version came there; if it may be updated, add it to the policy",
-			"%s runs version %q, from which the firmware policy lists no update to %q (from: %s)", u.image.Component,
-			now.Version, u.image.To, strings.Join(u.image.From, ", "))
+	if err := u.image.CheckFrom(u.image.Component, now.Version); err != nil {
+		return err
 	}
-	image, err := u.image.open()
+	image, err := open(u.image)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -18,24 +19,26 @@ import (
 func TestOnlyListedFirmwareIsWritten(t *testing.T) {
 	good := redfishsim.Image("BIOS", "9.9.9")
 	for name, c := range map[string]struct {
-		change func(image *firmwareImage)
+		change func(image *hardware.FirmwareImage)
 		want   device.Code
 	}{
-		"from another version": {func(i *firmwareImage) { i.From = []string{"0.0.1"} }, device.CodeFirmwareNotListed},
-		"from nothing":         {func(i *firmwareImage) { i.From = nil }, device.CodeFirmwareNotListed},
-		"another digest": {func(i *firmwareImage) { i.SHA256 = redfishsim.Digest([]byte("x")) },
+		"from another version": {func(i *hardware.FirmwareImage) { i.From = []string{"0.0.1"} }, device.CodeFirmwareNotListed},
+		"from nothing":         {func(i *hardware.FirmwareImage) { i.From = nil }, device.CodeFirmwareNotListed},
+		"another digest": {func(i *hardware.FirmwareImage) { i.SHA256 = redfishsim.Digest([]byte("x")) },
 			device.CodeFirmwareImage},
-		"no digest":         {func(i *firmwareImage) { i.SHA256 = "" }, device.CodeFirmwareImage},
-		"no image":          {func(i *firmwareImage) { i.Path += ".none" }, device.CodeFirmwareImage},
-		"a link":            {func(i *firmwareImage) { i.Path = linkTo(t, i.Path) }, device.CodeFirmwareImage},
-		"a directory":       {func(i *firmwareImage) { i.Path = filepath.Dir(i.Path) }, device.CodeFirmwareImage},
-		"no component":      {func(i *firmwareImage) { i.Component = "" }, device.CodeInvalidSetting},
-		"unknown component": {func(i *firmwareImage) { i.Component = "GPU" }, device.CodeInvalidSetting},
+		"no digest":         {func(i *hardware.FirmwareImage) { i.SHA256 = "" }, device.CodeInvalidSetting},
+		"no image":          {func(i *hardware.FirmwareImage) { i.Path += ".none" }, device.CodeFirmwareImage},
+		"a link":            {func(i *hardware.FirmwareImage) { i.Path = linkTo(t, i.Path) }, device.CodeFirmwareImage},
+		"a directory":       {func(i *hardware.FirmwareImage) { i.Path = filepath.Dir(i.Path) }, device.CodeFirmwareImage},
+		"a relative path":   {func(i *hardware.FirmwareImage) { i.Path = "firmware.bin" }, device.CodeInvalidSetting},
+		"no component":      {func(i *hardware.FirmwareImage) { i.Component = "" }, device.CodeInvalidSetting},
+		"unknown component": {func(i *hardware.FirmwareImage) { i.Component = "GPU" }, device.CodeInvalidSetting},
+		"no version":        {func(i *hardware.FirmwareImage) { i.To = "" }, device.CodeInvalidSetting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC)
 			args := policy(t, "BIOS", good, "9.9.9", s.component("BIOS").Version)
-			c.change(&args["components"].([]firmwareImage)[0])
+			c.change(&args["components"].([]hardware.FirmwareImage)[0])
 			_, err := s.run("firmware_reflash", args)
 			require.Equal(t, c.want, code(err), "%v", err)
 			require.Zero(t, s.bmc.Changes())
@@ -58,7 +61,7 @@ func TestAnImageThatChangesWhileItIsSentIsNotWritten(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
 		args := s.update("BIOS")
-		image := args["components"].([]firmwareImage)[0]
+		image := args["components"].([]hardware.FirmwareImage)[0]
 		changed := false
 		s.onSave = func(_ int, store func() error) error {
 			// It is journaled that it is being sent: it was checked.
@@ -166,7 +169,7 @@ func TestTheWorkerServesTheImage(t *testing.T) {
 			require.Contains(t, note, "served")
 			commits := s.bmc.State().Commits
 			require.Len(t, commits, 1, "of this system only")
-			require.Equal(t, args["components"].([]firmwareImage)[0].SHA256, commits[0].Digest)
+			require.Equal(t, args["components"].([]hardware.FirmwareImage)[0].SHA256, commits[0].Digest)
 			body := strings.Join(s.bodies("SimpleUpdate"), "")
 			require.Contains(t, body, `"ImageURI":"http://127.0.0.1:`)
 			require.Contains(t, body, `"Targets":[`)
@@ -189,7 +192,8 @@ func TestWithoutATargetNothingIsSent(t *testing.T) {
 func TestComponentsAreUpdatedOneAfterTheOther(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
-		bios, bmc := s.update("BIOS")["components"].([]firmwareImage), s.update("BMC")["components"].([]firmwareImage)
+		bios := s.update("BIOS")["components"].([]hardware.FirmwareImage)
+		bmc := s.update("BMC")["components"].([]hardware.FirmwareImage)
 		note, err := s.run("firmware_reflash", map[string]any{"components": append(bios, bmc...)})
 		require.NoError(t, err)
 		require.Contains(t, note, "runs BIOS 9.9.9, BMC 9.9.9")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -16,8 +17,9 @@ func policy(t *testing.T, component string, content []byte, to string, from ...s
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "firmware.bin")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	image := firmwareImage{Component: component, From: from, To: to, Path: path, SHA256: redfishsim.Digest(content)}
-	return map[string]any{"components": []firmwareImage{image}}
+	image := hardware.FirmwareImage{Component: component, From: from, To: to, Path: path,
+		SHA256: redfishsim.Digest(content)}
+	return map[string]any{"components": []hardware.FirmwareImage{image}}
 }
 
 // component is the state of a component.

@@ -121,16 +121,17 @@ func newFakeHost(t *testing.T) *fakeHost {
 		Allow:   func(pci.Device) error { return nil },
 		Scripts: func() (map[string]host.Script, error) { return r.rules, nil },
 		Specs:   func() (pci.Specs, error) { return nil, nil },
-		Sys:     r.sys, Dev: r.dev,
 	})
+	r.driver.kernel.Sys, r.driver.kernel.Dev = r.sys, r.dev
 	r.driver.supervisor = supervisorBinary
 	// Users are looked for in this process only: all processes of the machine take longer than most tests.
 	pid := strconv.Itoa(os.Getpid())
-	r.driver.proc = t.TempDir()
-	require.NoError(t, os.Symlink("/proc/"+pid, filepath.Join(r.driver.proc, pid)))
+	proc := t.TempDir()
+	r.driver.kernel.Search.Proc = proc
+	require.NoError(t, os.Symlink("/proc/"+pid, filepath.Join(proc, pid)))
 	r.driver.grace, r.driver.busyTimeout, r.driver.busyPause = 500*time.Millisecond, 200*time.Millisecond,
 		20*time.Millisecond
-	r.driver.openGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }
+	r.driver.kernel.OpenGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }
 	r.setProgram(t, fmt.Sprintf(gpu, r.dir))
 	return r
 }
@@ -143,6 +144,15 @@ func (r *fakeHost) setAttribute(t *testing.T, name, text string) {
 	path := filepath.Join(r.deviceDir(), name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// upInterface makes a network interface that is up below a folder of the device.
+func (r *fakeHost) upInterface(t *testing.T, folder, name string) {
+	t.Helper()
+	r.setAttribute(t, folder+name+"/address", "\n")
+	require.NoError(t, os.Symlink("../../../../../class/net", filepath.Join(r.deviceDir(), folder, name, "subsystem")))
+	require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net", name), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net", name, "flags"), []byte("0x1003\n"), 0o644))
 }
 
 // write writes a file in the program's directory.

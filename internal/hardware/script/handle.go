@@ -30,7 +30,7 @@ func (h *handle) check(ctx context.Context, mayGoOn func() error) (identifyReply
 		return identifyReply{}, err
 	}
 	if field := h.enrolled.Differs(identity); field != "" {
-		return identifyReply{}, hardware.Changed(field, h.pci.Address)
+		return identifyReply{}, hardware.Changed(field, h.Address)
 	}
 	return reply, nil
 }
@@ -39,7 +39,7 @@ func (h *handle) check(ctx context.Context, mayGoOn func() error) (identifyReply
 func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string, err error) {
 	step, mayGoOn := run.Step, run.MayGoOn
 	if !h.writable && step != verify {
-		return "", fmt.Errorf("%s was opened for reading only, and %s would change it", h.pci.Address, step)
+		return "", fmt.Errorf("%s was opened for reading only, and %s would change it", h.Address, step)
 	}
 	err = h.retryBusy(ctx, func() error {
 		reply, err := h.check(ctx, mayGoOn)
@@ -49,7 +49,7 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 		if !slices.Contains(reply.Steps, step) {
 			return hardware.Refused(device.CodeNoSuchStep, "correct the script, or signal refresh to "+h.target.Name+
 				", then clean it",
-				"script %s does not offer %s for %s any more", h.script, step, h.pci.Address)
+				"script %s does not offer %s for %s any more", h.script, step, h.Address)
 		}
 		note, err = h.step(ctx, step, h.enrolled, mayGoOn)
 		return err
@@ -59,7 +59,7 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	}
 	if uninterruptible(step) {
 		// The device may have left the bus and returned.
-		if err := h.reopenConfig(ctx); err != nil {
+		if err := h.AwaitReturn(ctx, h.busyTimeout); err != nil {
 			return "", err
 		}
 	}
@@ -79,11 +79,7 @@ const (
 // retryBusy repeats try while the device is in use, until busyTimeout. Then an operator must
 // end the use.
 func (h *handle) retryBusy(ctx context.Context, try func() error) error {
-	err := hardware.PollEvery(ctx, h.busyTimeout, h.busyPause, func() (again bool, err error) {
-		err = try()
-		f, ok := device.AsFault(err)
-		return ok && f.Code == device.CodeTargetBusy, err
-	})
+	err := hardware.PollBusy(ctx, h.busyTimeout, h.busyPause, try)
 	if f, ok := device.AsFault(err); ok && f.Code == device.CodeTargetBusy {
 		return hardware.Refused(f.Code, f.Remedy+", then clean "+h.target.Name, "%s", f.Message)
 	}
@@ -110,4 +106,4 @@ func (h *handle) ReadAt([]byte, int64) (int, error) { return 0, errNoBytes }
 func (h *handle) Flush(context.Context) error { return nil }
 
 // Close closes the configuration space, which releases the lock.
-func (h *handle) Close() error { return h.config.Close() }
+func (h *handle) Close() error { return h.Function.Close() }

@@ -15,8 +15,8 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/host"
-	"burnish/internal/pci"
 )
 
 const (
@@ -65,13 +65,13 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 			return nil, "", err
 		}
 	}
-	held := []*os.File{c.config, p.bytes}
+	held := []*os.File{c.Config, p.bytes}
 	if c.target.Fence != nil {
 		held = append([]*os.File{c.target.Fence}, held...)
 	}
 	result, err := c.supervise(ctx, launchRequest{
-		Args: []string{p.rule.Path, verb, c.pci.Address},
-		Env: host.ChildEnv("BURNISH_DEVICE="+c.target.Name, "BURNISH_ADDRESS="+c.pci.Address,
+		Args: []string{p.rule.Path, verb, c.Address},
+		Env: host.ChildEnv("BURNISH_DEVICE="+c.target.Name, "BURNISH_ADDRESS="+c.Address,
 			"BURNISH_SERIAL="+identity.Serial),
 		Held: len(held), Credential: p.credential, Grace: c.grace, Uninterruptible: uninterruptible(verb),
 	}, held, mayGoOn)
@@ -81,7 +81,7 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 	case host.IsTransient(result.StartErrno):
 		return nil, "", fmt.Errorf("start the script %s: %w", c.script, result.StartErrno)
 	case result.Status == busyStatus:
-		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script,
+		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.Address, c.script,
 			hardware.OneLine(result.Stderr))
 	case result.Failed != "":
 		why := result.Failed
@@ -109,10 +109,10 @@ func (c *pciDevice) step(ctx context.Context, verb string, identity device.Ident
 	return fmt.Sprintf("script %s, sha256 %.12s%s", c.script, sum, note), nil
 }
 
-// Call runs a step of a program on a device that its caller has locked by config, and has proved to be free.
-func (d *Driver) Call(ctx context.Context, name, verb string, t hardware.Target, dev pci.Device, config *os.File,
+// Call runs a step of a program on a device that its caller has locked, and has proved to be free.
+func (d *Driver) Call(ctx context.Context, name, verb string, t hardware.Target, f *pcifunction.Function,
 	serial string, mayGoOn func() error) (note string, err error) {
-	c := &pciDevice{Driver: d, script: name, target: t, pci: dev, config: config}
+	c := &pciDevice{Driver: d, Function: f, script: name, target: t}
 	return c.step(ctx, verb, device.Identity{Serial: serial}, mayGoOn)
 }
 
@@ -120,7 +120,7 @@ func (d *Driver) Call(ctx context.Context, name, verb string, t hardware.Target,
 func (c *pciDevice) stepFailed(verb, why string) error {
 	return hardware.Refused(device.CodeStepFailed, "find out on the host why "+c.script+" "+verb+" fails, then clean "+
 		c.target.Name,
-		"script %s, %s of %s: %s", c.script, verb, c.pci.Address, hardware.OneLine(why))
+		"script %s, %s of %s: %s", c.script, verb, c.Address, hardware.OneLine(why))
 }
 
 // supervise runs the program in a supervisor process. If ctx ends, or mayGoOn fails, the

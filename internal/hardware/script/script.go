@@ -25,6 +25,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 	"burnish/internal/host"
 	"burnish/internal/pci"
 )
@@ -37,15 +38,12 @@ type Host struct {
 	Scripts func() (map[string]host.Script, error)
 	// Specs gives the device_spec entries in force.
 	Specs func() (pci.Specs, error)
-	// Sys and Dev are the paths of sysfs and of device nodes; empty means the real ones.
-	Sys, Dev string
 }
 
 // Driver works on PCI devices by running the operator's programs.
 type Driver struct {
-	host      Host
-	proc      string // path of procfs
-	openGroup func(path string) (int, error)
+	host   Host
+	kernel pcifunction.Kernel
 	// See the constants of these names.
 	grace, identifyTimeout, busyTimeout, busyPause time.Duration
 	supervisor                                     string // the binary that supports Subcommand
@@ -53,13 +51,7 @@ type Driver struct {
 
 // New returns the driver.
 func New(h Host) *Driver {
-	if h.Sys == "" {
-		h.Sys = "/sys"
-	}
-	if h.Dev == "" {
-		h.Dev = "/dev"
-	}
-	return &Driver{host: h, proc: "/proc", grace: grace, identifyTimeout: identifyTimeout,
+	return &Driver{host: h, kernel: pcifunction.TheKernel(), grace: grace, identifyTimeout: identifyTimeout,
 		busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
 }
 
@@ -79,15 +71,11 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	if field := known.Differs(identity); field != "" && known != (device.Identity{}) {
-		return hardware.Discovery{}, hardware.Changed(field, c.pci.Address)
+		return hardware.Discovery{}, hardware.Changed(field, c.Address)
 	}
-	specs, err := d.host.Specs()
+	entry, _, err := pcifunction.Match(d.host.Specs, c.Device)
 	if err != nil {
 		return hardware.Discovery{}, err
-	}
-	entry, _, err := specs.Match(c.pci)
-	if err != nil {
-		return hardware.Discovery{}, fmt.Errorf("match PCI device %s: %w", c.pci.Address, err)
 	}
 	found = hardware.Discovery{
 		Identity: identity, Operation: device.Script, SupportedSteps: reply.Steps, LiveMigratable: entry.LiveMigratable(),
@@ -113,7 +101,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 			c.closeAndJoin(&err)
 		}
 	}()
-	if err := c.lock(ctx); err != nil {
+	if err := c.Lock(ctx); err != nil {
 		return nil, err
 	}
 	if err := h.Check(ctx); err != nil {

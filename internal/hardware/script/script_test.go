@@ -108,11 +108,21 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EBUSY
 		}, device.CodeTargetBusy, "a guest still has the device"},
-		"the host has it": {func(t *testing.T, r *fakeHost) {
-			r.setAttribute(t, "net/eth0/address", "\n")
-			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth0"), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth0/flags"), []byte("0x1003\n"), 0o644))
-		}, device.CodeTargetBusy, "eth0 is up"},
+		"the host has it": {func(t *testing.T, r *fakeHost) { r.upInterface(t, "net/", "eth0") },
+			device.CodeTargetBusy, "eth0 is up"},
+		"its interface comes or goes": {func(t *testing.T, r *fakeHost) {
+			r.upInterface(t, "net/", "eth0")
+			require.NoError(t, os.Remove(filepath.Join(r.sys, "class/net/eth0/flags")))
+		}, device.CodeTargetBusy, "comes or goes"},
+		"the host's display": {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "boot_vga", "1\n") },
+			device.CodeTargetBusy, "is the display of this host"},
+		"a process has a node of it open": {func(t *testing.T, r *fakeHost) {
+			r.setAttribute(t, "drm/card0/dev", "1:3\n") // /dev/null
+			require.NoError(t, os.Symlink("../../../../../class/drm", filepath.Join(r.deviceDir(), "drm/card0/subsystem")))
+			file, err := os.Open(os.DevNull)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, file.Close()) })
+		}, device.CodeTargetBusy, "held open by process"},
 		"a process has its memory mapped": {func(t *testing.T, r *fakeHost) {
 			r.setAttribute(t, "resource1", strings.Repeat("\x00", 4096))
 			file, err := os.OpenFile(filepath.Join(r.deviceDir(), "resource1"), os.O_RDWR, 0)
@@ -121,12 +131,12 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
 			t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
-		}, device.CodeTargetBusy, "mapped for writing by process"},
+		}, device.CodeTargetBusy, "mapped by process"},
 		"a process has its configuration open": {func(t *testing.T, r *fakeHost) {
 			file, err := os.OpenFile(filepath.Join(r.deviceDir(), "config"), os.O_RDWR, 0)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, file.Close()) })
-		}, device.CodeTargetBusy, "held open for writing by process"},
+		}, device.CodeTargetBusy, "held open by process"},
 		"a guest may have it": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.deviceDir(), "driver")))
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
@@ -135,11 +145,8 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EACCES
 		}, device.CodeNotAllowed, "cannot check whether"},
-		"the host has its virtio interface": {func(t *testing.T, r *fakeHost) {
-			r.setAttribute(t, "virtio1/net/eth1/address", "\n")
-			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth1"), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth1/flags"), []byte("0x1003\n"), 0o644))
-		}, device.CodeTargetBusy, "eth1 is up"},
+		"the host has its virtio interface": {func(t *testing.T, r *fakeHost) { r.upInterface(t, "virtio1/net/", "eth1") },
+			device.CodeTargetBusy, "eth1 is up"},
 		"off its bus":         {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xff\xff\xff\xff") }, device.CodeTargetMissing, "does not answer"},
 		"not what sysfs says": {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xde\x10\xb6\x20") }, device.CodeIdentityChanged, "20b6"},
 	} {
@@ -161,7 +168,6 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 func TestOnlyItsOwnVFIOGroupIsOpened(t *testing.T) {
 	r := newFakeHost(t)
 	require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
-	r.setAttribute(t, "net/eth0/address", "\n") // gone from class/net meanwhile
 	r.discover(t)
 	require.Equal(t, []string{filepath.Join(r.dev, "vfio/7"), filepath.Join(r.dev, "vfio/noiommu-7")}, r.opened)
 }

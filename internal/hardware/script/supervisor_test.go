@@ -136,7 +136,7 @@ func TestWhenTheWorkerDies(t *testing.T) {
 			// The worker's end closes the supervisor's standard input.
 			c, err := r.driver.openDevice(r.target, device.Identity{})
 			require.NoError(t, err)
-			require.NoError(t, c.lock(t.Context()))
+			require.NoError(t, c.Lock(t.Context()))
 			p, err := r.driver.program("gpu")
 			require.NoError(t, err)
 			line, err := json.Marshal(launchRequest{
@@ -145,14 +145,14 @@ func TestWhenTheWorkerDies(t *testing.T) {
 			})
 			require.NoError(t, err)
 			kept := exec.Command(supervisorBinary, Subcommand)
-			kept.ExtraFiles = []*os.File{fence, c.config, p.bytes}
+			kept.ExtraFiles = []*os.File{fence, c.Config, p.bytes}
 			input, err := kept.StdinPipe()
 			require.NoError(t, err)
 			require.NoError(t, kept.Start())
 			_, err = input.Write(append(line, '\n'))
 			require.NoError(t, err)
 			pid := r.leftovers(t)
-			require.NoError(t, errors.Join(fence.Close(), c.config.Close(), p.bytes.Close()))
+			require.NoError(t, errors.Join(fence.Close(), c.Config.Close(), p.bytes.Close()))
 			require.True(t, locked())
 			r.target.Fence = nil
 			require.NoError(t, input.Close())

@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -123,13 +122,12 @@ func bootPCI(t *testing.T) *pciGuest {
 	require.NoError(t, err)
 	s := newSite(t)
 	s.Host = "guest1"
-	s.Run(t, "control", "BURNISH_POLICY="+policy)
 	memory := func(name string) guest.Card {
 		d := Device{Name: name, Path: filepath.Join(p.dir, name), Size: pciSize}
 		d.Stamp(t, 1)
 		return guest.Card{Port: true, Memory: d.Path, Size: d.Size}
 	}
-	p.guestSite = bootGuest(t, s, guestDriver{
+	booted := beginBoot(t, s, guestDriver{
 		name: "pci", method: "pci",
 		env: map[string]string{"BURNISH_DRIVERS": "block,pci", "BURNISH_POLICY": "/etc/burnish/policy.yaml",
 			"BURNISH_MAX_CLEANS_PER_HOST": fmt.Sprint(len(pciBuses))},
@@ -145,6 +143,7 @@ func bootPCI(t *testing.T) *pciGuest {
 			{Address: hostsDisplay, Device: "VGA"},
 		},
 		IOMMU:    true,
+		CPUs:     2,
 		Modules:  modules,
 		Programs: []string{"/sbin/devlink", "/bin/ip", "/sbin/ethtool"},
 		Setup:    pciSetup,
@@ -155,6 +154,8 @@ func bootPCI(t *testing.T) *pciGuest {
 			{Path: "/usr/sbin/pcitenant", Mode: 0o755, Text: program},
 		},
 	})
+	s.Run(t, "control", "BURNISH_POLICY="+policy)
+	p.guestSite = booted()
 	return p
 }
 
@@ -372,12 +373,15 @@ func (p *pciGuest) testFirstCleans(t *testing.T) {
 }
 
 // Hostile tenants: each leaves the device as no policy wants it, and some go on to use it. The operator has
-// corrected the policy and the rules, which are read when a worker starts.
+// corrected the policy and the rules, which are read when a worker starts: the one after the first kill.
 func (p *pciGuest) testTenants(t *testing.T) {
-	p.shell(t, "cat >/etc/burnish/policy.yaml <<'END'\n%s\nEND\necho '%s' >%s\nkill -9 $(pidof burnish-worker)",
-		pciPolicy(true), pciRules(), guest.HostFile)
-	p.awaitKilled(t, 1)
-	memoryKilled := make(chan struct{})
+	p.shell(t, "cat >/etc/burnish/policy.yaml <<'END'\n%s\nEND\necho '%s' >%s", pciPolicy(true), pciRules(),
+		guest.HostFile)
+	var killInSteps func(*testing.T)
+	beside(t, map[string]func(*testing.T){
+		"killed in the middle of the memory": p.killInMemory,
+		"settings":                           func(t *testing.T) { killInSteps = p.changeSettings(t) },
+	})
 	beside(t, map[string]func(*testing.T){
 		"an interface of another MAC in a namespace": func(t *testing.T) {
 			p.Must(t, "clean", p.device("e1000e").Name)
@@ -390,10 +394,8 @@ func (p *pciGuest) testTenants(t *testing.T) {
 			p.testMapped(t)
 		},
 		"bytes over the whole memory, and a guest": p.testMemory,
-		"killed in the middle of the memory": func(t *testing.T) {
-			p.testKilledInMemory(t, sync.OnceFunc(func() { close(memoryKilled) }))
-		},
-		"settings, and killed in each step": func(t *testing.T) { p.testKilledInSteps(t, memoryKilled) },
+		"the memory goes on":                       func(t *testing.T) { p.awaitEnd(t, "accelerator", device.Available) },
+		"settings, and killed in each step":        killInSteps,
 	})
 }
 
@@ -472,9 +474,8 @@ func (p *pciGuest) testMapped(t *testing.T) {
 	p.unbindInUse(t, "keeper", "mapped by process "+pid, "kill -9 "+pid)
 }
 
-// The worker dies while a part of the memory is zero and another is not. killed is called when no other kill follows.
-func (p *pciGuest) testKilledInMemory(t *testing.T, killed func()) {
-	defer killed()
+// killInMemory kills the worker while a part of the accelerator's memory is zero and another is not.
+func (p *pciGuest) killInMemory(t *testing.T) {
 	d := p.device("accelerator")
 	const tries = 3
 	for try := range tries {
@@ -487,19 +488,16 @@ func (p *pciGuest) testKilledInMemory(t *testing.T, killed func()) {
 		t.Logf("the worker was killed with %d of %d blocks left", left, left+zero)
 		require.Positive(t, zero)
 		if left > 0 {
-			killed()
-		}
-		p.awaitEnd(t, "accelerator", device.Available)
-		if left > 0 {
 			return
 		}
+		p.awaitEnd(t, "accelerator", device.Available)
 		require.Less(t, try, tries-1, "the memory was erased too quickly for this test")
 	}
 }
 
-// Settings are put back, and the worker dies in each step. Firmware whose write lost its worker is written again,
-// by one at a time.
-func (p *pciGuest) testKilledInSteps(t *testing.T, noOtherKills <-chan struct{}) {
+// changeSettings has a tenant change settings. Then they are put back, and the worker dies in each step. Firmware whose
+// write lost its worker is written again, by one at a time.
+func (p *pciGuest) changeSettings(t *testing.T) (killInSteps func(*testing.T)) {
 	d := p.device("virtio")
 	p.bind(t, "virtio", "alice")
 	const settings = `for name in max_macs test1; do
@@ -514,18 +512,19 @@ done`
 	// An earlier worker was killed while it had it unbound. Only its driver tells its serial.
 	end := fmt.Sprintf("cd /sys/bus/pci/devices/%[1]s; echo burnish >driver_override; echo %[1]s >driver/unbind; ",
 		p.at("virtio")) + p.away(t, netdev)
-	flashes := func() string { return p.shell(t, "grep -c netdevsim3 /run/flashes; true") }
-	require.Equal(t, "0", flashes())
-	<-noOtherKills
-	journal := path.Join(guest.State, "journal", d.Name+".json")
-	killer := p.shell(t, "pcitenant steps %s >/run/killed 2>&1 & echo $!", journal)
-	v := p.unbindInUse(t, "virtio", "in another network namespace", end)
-	steps := requireStep(t, v, "firmware_reflash", "firmware 10.20.30 written over 10.20.30")
-	require.Equal(t, steps, strings.Fields(p.shell(t, "kill -9 %s && cat /run/killed", killer)))
-	p.awaitKilled(t, len(steps))
-	require.Equal(t, before, p.shell(t, settings))
-	require.Equal(t, "2", flashes(), "the one that lost its worker, and another")
-	require.Empty(t, p.shell(t, "ls /lib/firmware"), "no image was left")
+	flashes := func(t *testing.T) string { return p.shell(t, "grep -c netdevsim3 /run/flashes; true") }
+	require.Equal(t, "0", flashes(t))
+	return func(t *testing.T) {
+		journal := path.Join(guest.State, "journal", d.Name+".json")
+		killer := p.shell(t, "pcitenant steps %s >/run/killed 2>&1 & echo $!", journal)
+		v := p.unbindInUse(t, "virtio", "in another network namespace", end)
+		steps := requireStep(t, v, "firmware_reflash", "firmware 10.20.30 written over 10.20.30")
+		require.Equal(t, steps, strings.Fields(p.shell(t, "kill -9 %s && cat /run/killed", killer)))
+		p.awaitKilled(t, len(steps))
+		require.Equal(t, before, p.shell(t, settings))
+		require.Equal(t, "2", flashes(t), "the one that lost its worker, and another")
+		require.Empty(t, p.shell(t, "ls /lib/firmware"), "no image was left")
+	}
 }
 
 // The power fails while tenants have two devices. The NIC that is in the slot when it is back is another one.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/pcifunction"
 )
 
 // HostDriver is the kernel driver that a drive must be bound to for cleaning (S2.60).
@@ -37,22 +38,11 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	folder := filepath.Join(l.Sys, "bus/pci")
-	if dev.Driver != "" {
-		if err := writeAttribute(filepath.Join(folder, "devices", dev.Address, "driver/unbind"), dev.Address); err != nil {
-			return err
-		}
+	f := pcifunction.New(filepath.Join(l.Sys, "bus/pci/devices"), dev)
+	if err := f.Bind(HostDriver, HostDriver, writeAttribute); err != nil {
+		return err
 	}
-	for _, write := range []struct{ file, text string }{
-		{filepath.Join("devices", dev.Address, "driver_override"), HostDriver},
-		{"drivers_probe", dev.Address},
-		{filepath.Join("devices", dev.Address, "driver_override"), "\n"},
-	} {
-		if err := writeAttribute(filepath.Join(folder, write.file), write.text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeAttribute(f.Path("driver_override"), "\n")
 }
 
 // writeAttribute writes one sysfs attribute.

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,17 +54,15 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "fill":
-		for i := range memory {
-			memory[i] = byte(i%251) + 1
+		pattern := make([]byte, os.Getpagesize())
+		for i := range pattern {
+			pattern[i] = byte(i%251) + 1
+		}
+		for left := memory; len(left) > 0; { // in emulation faster than byte by byte
+			left = left[copy(left, pattern):]
 		}
 	case "count":
-		count := 0
-		for _, one := range memory {
-			if one != 0 {
-				count++
-			}
-		}
-		fmt.Fprintln(os.Stdout, count)
+		fmt.Fprintln(os.Stdout, len(memory)-bytes.Count(memory, []byte{0}))
 	case "hold":
 		for {
 			time.Sleep(time.Hour)
