@@ -139,6 +139,8 @@ func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: 
 		}
 	})
 	_, err = step("firmware_reflash", "run/1")
+	requireFault(t, err, device.CodeIO, true)
+	_, err = s.run(again(t, 2), in) // which cannot read what became of it
 	requireFault(t, err, device.CodeIO, false)
 	require.Contains(t, string(s.entry().Evidence["nvme_firmware"]), `"stage":"committing"`)
 	require.Equal(t, "1.0.0", emulated.State(0).Firmware)

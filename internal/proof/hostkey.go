@@ -68,7 +68,7 @@ func (k HostKey) Public() string {
 	return base64.StdEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }
 
-const signed = "burnish step 1\n"
+const signed = "step 1\n"
 
 // Sign is the statement with its signature, in one word.
 func (k HostKey) Sign(s Statement) (string, error) {

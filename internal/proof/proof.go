@@ -58,7 +58,7 @@ func (r Receipts) sign(name, id string, of receipt) string {
 	}
 	text += "." + strconv.FormatInt(of.generation, 10)
 	mac := hmac.New(sha256.New, r.key)
-	fmt.Fprintf(mac, "burnish reservation 1 %q %q %q", name, id, text)
+	fmt.Fprintf(mac, "reservation 1 %q %q %q", name, id, text)
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

@@ -201,6 +201,10 @@ func Match(specs func() (pci.Specs, error), dev pci.Device) (pci.Spec, bool, err
 // function, and is false for one that is no device of the driver's.
 func Find(devices string, specs func() (pci.Specs, error),
 	describe func(pci.Device, pci.Spec, *hardware.Found) (bool, error)) (found []hardware.Found, err error) {
+	rules, err := specs()
+	if err != nil {
+		return nil, err
+	}
 	all, err := pci.Scan(devices)
 	if err != nil {
 		return nil, err
@@ -209,7 +213,7 @@ func Find(devices string, specs func() (pci.Specs, error),
 		if dev.Type == pci.Virtual {
 			continue
 		}
-		entry, matches, err := Match(specs, dev)
+		entry, matches, err := Match(func() (pci.Specs, error) { return rules, nil }, dev)
 		is := hardware.Found{Address: dev.Address, OneTimeUse: entry.OneTimeUse()}
 		if err == nil && matches {
 			matches, err = describe(dev, entry, &is)
