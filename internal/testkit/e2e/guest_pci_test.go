@@ -143,7 +143,6 @@ func bootPCI(t *testing.T) *pciGuest {
 			{Address: hostsDisplay, Device: "VGA"},
 		},
 		IOMMU:    true,
-		CPUs:     2,
 		Modules:  modules,
 		Programs: []string{"/sbin/devlink", "/bin/ip", "/sbin/ethtool"},
 		Setup:    pciSetup,

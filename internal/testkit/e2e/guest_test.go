@@ -99,6 +99,7 @@ func beginBoot(t testing.TB, s *Site, driver guestDriver, config guest.Config) (
 	_, port, _ := strings.Cut(s.Server.Address, ":")
 	config.Dir, config.Worker, config.HostYAML = t.TempDir(), programs.Worker, driver.rules
 	config.Env = map[string]string{
+		"GOGC":             "400", // an emulated processor is slow, and the guest has the memory
 		"TEMPORAL_ADDRESS": guest.Host + ":" + port, "TEMPORAL_NAMESPACE": s.Namespace,
 		"BURNISH_ROLE": "host", "BURNISH_HOST": s.Host,
 	}

@@ -53,8 +53,8 @@ type Config struct {
 	Files []File
 	// IOMMU puts each card into an IOMMU group.
 	IOMMU bool
-	// MemoryMB is 768 where it is 0, CPUs 1.
-	MemoryMB, CPUs int
+	// MemoryMB is 768 where it is 0.
+	MemoryMB int
 }
 
 // Controller is one NVMe controller.
