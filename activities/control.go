@@ -112,7 +112,7 @@ func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest)
 // DeleteProvider deletes the device's provider; one of Nova's stays, reserved. A second run
 // finds nothing to do. Retried: an inventory that does not answer.
 //
-// Where hosts prove their cleans, each stays: another one of the same UUID would count its generations anew, and old
+// Where hosts prove their cleans, each stays: another one of the same UUID would count its generations from 0, and old
 // proofs would be of it.
 func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	if in.Owner == device.OwnerNova || c.Gate != nil {

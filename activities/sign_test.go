@@ -41,7 +41,7 @@ func TestAHostSignsWhatItDid(t *testing.T) {
 		s := newTestHost(t)
 		result, err := s.run(first(t), s.zeroThenVerify())
 		require.NoError(t, err)
-		require.Empty(t, result.Statement, "nobody asks for it")
+		require.Empty(t, result.Statement, "it is not asked for")
 		require.Empty(t, result.Next.Statement)
 
 		gate := s.signing(t)
@@ -154,7 +154,7 @@ func TestAReceiptOfAnotherProviderIsWorthNothing(t *testing.T) {
 	})
 }
 
-// A provider that is made anew would count its generations anew, and old proofs would be of it.
+// A provider that is created again would count its generations from 0, and old proofs would be of it.
 //
 // F44
 func TestAProviderStaysWhereHostsProve(t *testing.T) {

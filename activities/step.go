@@ -136,7 +136,7 @@ type attempt struct {
 	// has worked at this step. seed is that of the step's samples, 0 if it took none.
 	begun, resumes bool
 	seed           uint64
-	// statement is what the host signed of the step; "": nobody asked for it.
+	// statement is what the host signed of the step; "": it was not asked for.
 	statement string
 	// lease is the attempt's right to write.
 	lease *lease

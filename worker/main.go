@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -330,13 +331,17 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// printHostKey prints the entry of this host for the file of BURNISH_HOST_KEYS.
+// printHostKey prints the entry of this host for the file of BURNISH_HOST_KEYS. It makes no key: without the worker's
+// environment that would be another one.
 func printHostKey() error {
 	settings, err := config.LoadWorker()
 	if err != nil {
 		return usageError{err}
 	}
-	key, err := proof.OpenHostKey(settings.HostKeyFile())
+	key, err := proof.ReadHostKey(settings.HostKeyFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; the host's worker makes it at its first start: run this with its environment", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func waitsForCapacity(t *testing.T, limitsAway bool) (*scene, *Job) {
 	return s, manage
 }
 
-// reports are what the limits were told.
+// reports are what was sent to the limits.
 func (s *scene) reports() (all []contract.SlotReport) {
 	for _, m := range s.d.Mail {
 		if report, is := m.In.(contract.SlotReport); is {

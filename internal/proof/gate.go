@@ -36,21 +36,21 @@ type Gate struct {
 	steps []clean.Step
 
 	mu     sync.Mutex
-	hosts  []KnownHost
+	hosts  []knownHost
 	digest [sha256.Size]byte // of the content that was parsed
 }
 
-// KnownHost is one entry of the file.
-type KnownHost struct {
+// knownHost is one entry of the file.
+type knownHost struct {
 	Name string `yaml:"name"`
 	// Key is its public key (Ed25519), in base64.
 	Key     string        `yaml:"key"`
-	Devices []KnownDevice `yaml:"devices"`
+	Devices []knownDevice `yaml:"devices"`
 	public  ed25519.PublicKey
 }
 
-// KnownDevice is a device as it is enrolled, whose name does not say where it is, or which has settings.
-type KnownDevice struct {
+// knownDevice is a device as it is enrolled, whose name does not say where it is, or which has settings.
+type knownDevice struct {
 	Name     string            `yaml:"name"`
 	Driver   string            `yaml:"driver"`
 	Address  string            `yaml:"address"`
@@ -65,7 +65,7 @@ func OpenGate(file string, receipts Receipts, steps []clean.Step) (*Gate, error)
 }
 
 // known reads the file, and parses it if it has changed.
-func (g *Gate) known() ([]KnownHost, error) {
+func (g *Gate) known() ([]knownHost, error) {
 	text, err := host.ReadTrusted(g.file)
 	if err != nil {
 		return nil, err
@@ -85,13 +85,13 @@ func (g *Gate) known() ([]KnownHost, error) {
 }
 
 // parseHosts reads the file. Its error is one line.
-func parseHosts(file string, text []byte) ([]KnownHost, error) {
+func parseHosts(file string, text []byte) ([]knownHost, error) {
 	var r yamlfile.Reader
-	var all []KnownHost
+	var all []knownHost
 	root := r.Parse(text)
 	for key, list := range r.Mapping(root, "the file", "hosts") {
 		for _, item := range r.List(list, key) {
-			var h KnownHost
+			var h knownHost
 			r.Decode(item, "a host", &h, nil)
 			public, err := base64.StdEncoding.DecodeString(h.Key)
 			switch {
@@ -99,7 +99,7 @@ func parseHosts(file string, text []byte) ([]KnownHost, error) {
 				r.Problem(item, "a host has no name")
 			case err != nil || len(public) != ed25519.PublicKeySize:
 				r.Problem(item, "%s: key is not one: `burnish-worker key` on that host prints its own", h.Name)
-			case slices.ContainsFunc(all, func(other KnownHost) bool { return other.Name == h.Name }):
+			case slices.ContainsFunc(all, func(other knownHost) bool { return other.Name == h.Name }):
 				r.Problem(item, "%s: it is there twice", h.Name)
 			}
 			h.public = public
@@ -113,7 +113,7 @@ func parseHosts(file string, text []byte) ([]KnownHost, error) {
 }
 
 // MayOffer says why the device of this name may not be offered, whose provider id is reserved at this generation. It
-// may, if it was free when it was reserved and nobody could have it since, or with signed statements of an erase and of
+// may, if it was free when it was reserved and could not be had since, or with signed statements of an erase and of
 // a verify after it, since then. The fault conflict says that the receipt is of another generation: the write would
 // fail, too.
 func (g *Gate) MayOffer(name, id string, generation int64, receipt string, statements []string) error {
@@ -134,7 +134,7 @@ func (g *Gate) MayOffer(name, id string, generation int64, receipt string, state
 		return &device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
 			Message: "the keys of hosts cannot be read: " + err.Error(), Remedy: "mend BURNISH_HOST_KEYS"}
 	}
-	done := map[clean.Phase]bool{}
+	erased, isProved := false, false
 	var first Statement
 	var last int64
 	for i, word := range statements {
@@ -155,30 +155,41 @@ func (g *Gate) MayOffer(name, id string, generation int64, receipt string, state
 			return notProved(name, err.Error())
 		}
 		last = s.Seq
-		at := slices.IndexFunc(g.steps, func(known clean.Step) bool { return known.Name == s.Step })
-		if at >= 0 && !g.steps[at].Arranges {
-			done[g.steps[at].Phase] = done[g.steps[at].Phase] || g.steps[at].Phase != clean.Verify || done[clean.Erase]
+		switch g.phaseOf(s.Step) {
+		case clean.Erase:
+			erased = true
+		case clean.Verify:
+			isProved = erased
 		}
 	}
-	if !done[clean.Verify] {
+	if !isProved {
 		return notProved(name, "no host has said that it erased it, and then verified that")
 	}
 	return nil
 }
 
+// phaseOf is the phase of a step; "" of one that is not known, or that only arranges what others erase.
+func (g *Gate) phaseOf(step string) clean.Phase {
+	at := slices.IndexFunc(g.steps, func(known clean.Step) bool { return known.Name == step })
+	if at < 0 || g.steps[at].Arranges {
+		return ""
+	}
+	return g.steps[at].Phase
+}
+
 // verified is a statement that is signed by the host which it names, of a device that this host speaks for.
-func verified(hosts []KnownHost, word string) (Statement, error) {
+func verified(hosts []knownHost, word string) (Statement, error) {
 	s, text, signature, err := read(word)
 	if err != nil {
 		return s, errors.New("a statement of its host cannot be read")
 	}
-	at := slices.IndexFunc(hosts, func(h KnownHost) bool { return h.Name == s.Host })
+	at := slices.IndexFunc(hosts, func(h knownHost) bool { return h.Name == s.Host })
 	switch {
 	case at < 0:
 		return s, fmt.Errorf("host %s is not one of those in BURNISH_HOST_KEYS", s.Host)
 	case !ed25519.Verify(hosts[at].public, append([]byte(signed), text...), signature):
 		return s, fmt.Errorf("the statement that %s was done has no signature of host %s", s.Step, s.Host)
-	case !hosts[at].has(s):
+	case !hosts[at].speaksFor(s):
 		return s, fmt.Errorf("host %s does not speak for it, as it is enrolled", s.Host)
 	}
 	return s, nil
@@ -189,9 +200,9 @@ var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7
 // addressed are the drivers that find a device by its PCI address, and erase all of it where no setting says otherwise.
 var addressed = []string{"nvme", "pci"}
 
-// has says whether the host speaks for the device, as it opened it.
-func (h KnownHost) has(s Statement) bool {
-	at := slices.IndexFunc(h.Devices, func(d KnownDevice) bool {
+// speaksFor says whether the host speaks for the device, as it opened it.
+func (h knownHost) speaksFor(s Statement) bool {
+	at := slices.IndexFunc(h.Devices, func(d knownDevice) bool {
 		return d.Name == s.Device || d.Address != "" && d.Address == s.Address // which has that name, and no other
 	})
 	if at < 0 {

@@ -38,21 +38,27 @@ type Statement struct {
 // HostKey is the private key of a host.
 type HostKey struct{ private ed25519.PrivateKey }
 
-// OpenHostKey reads a host's key, and makes it if there is no such file. Only the worker's user may read it.
+// OpenHostKey reads a host's key, and makes it if there is no such file.
 func OpenHostKey(file string) (HostKey, error) {
-	text, err := host.ReadPrivate(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		seed := make([]byte, ed25519.SeedSize)
-		_, _ = rand.Read(seed) // which never fails
-		text = []byte(base64.StdEncoding.EncodeToString(seed) + "\n")
-		err = atomicfile.Create(file, func(f *os.File) error {
-			_, err := f.Write(text)
-			return err
-		})
-		if errors.Is(err, fs.ErrExist) { // another process has just made it
-			text, err = host.ReadPrivate(file)
-		}
+	key, err := ReadHostKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
 	}
+	seed := make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(seed) // which never fails
+	err = atomicfile.Create(file, func(f *os.File) error {
+		_, err := f.WriteString(base64.StdEncoding.EncodeToString(seed) + "\n")
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return HostKey{}, fmt.Errorf("key of this host: %w", err)
+	}
+	return ReadHostKey(file)
+}
+
+// ReadHostKey reads a host's key, which only the worker's user may read.
+func ReadHostKey(file string) (HostKey, error) {
+	text, err := host.ReadPrivate(file)
 	if err != nil {
 		return HostKey{}, fmt.Errorf("key of this host: %w", err)
 	}

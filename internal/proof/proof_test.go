@@ -60,7 +60,7 @@ func (o *operator) open() (*proof.Gate, error) {
 	return proof.OpenGate(o.file, proof.NewReceipts(secret), steps.All().Planning())
 }
 
-// numberOf is what the hosts are told of a receipt.
+// numberOf is what the hosts get of a receipt.
 func numberOf(receipt string) string {
 	number, _, _ := strings.Cut(receipt, ".")
 	return number

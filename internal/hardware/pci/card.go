@@ -29,7 +29,7 @@ type card struct {
 	recorded      map[string]string
 	model         device.Model
 	functions     []*pcifunction.Function
-	// byPlace: Burnish has unbound it, and nothing tells its serial meanwhile.
+	// byPlace: Burnish has unbound it, and its serial cannot be read meanwhile.
 	byPlace bool
 	// ran are the programs that are installed.
 	ran map[string]bool
@@ -234,7 +234,7 @@ func (c *card) identity(ctx context.Context) (device.Identity, error) {
 // source which has one. The configuration space can be read at any time, the others while a driver is bound:
 // of a device that Burnish has unbound it is what Open found.
 func (c *card) serial(ctx context.Context) (string, error) {
-	was, told := c.enrolled.Serial, ""
+	was, found := c.enrolled.Serial, ""
 	for i, source := range []func(context.Context) (string, error){
 		c.serialNumber, c.vitalSerial, c.permanentMAC, c.devlinkSerial} { // the first two do not need a driver
 		text, err := source(ctx)
@@ -247,22 +247,22 @@ func (c *card) serial(ctx context.Context) (string, error) {
 		}
 		// Of one without a serial the driver was not bound at the enrollment.
 		if always := i < 2; always || was != "" || c.enrolled == (device.Identity{}) {
-			told = cmp.Or(told, text)
+			found = cmp.Or(found, text)
 		}
 	}
-	if told != "" || was == "" {
-		return told, nil
+	if found != "" || was == "" {
+		return found, nil
 	}
 	first := c.functions[0] // which is the first to be unbound, and to be bound
 	held, err := first.Attribute("driver_override")
 	if c.byPlace = held == noDriver && first.Driver == ""; err != nil || c.byPlace {
 		return was, err
 	}
-	return "", hardware.Busy("nothing tells the serial of the device at %s while it is on the driver %q; it was %s",
+	return "", hardware.Busy("the serial of the device at %s cannot be read while it is on the driver %q; it was %s",
 		first.Address, first.Driver, was)
 }
 
-// devlinkSerial is the serial that the device's driver tells.
+// devlinkSerial is the serial that the device's driver reports.
 func (c *card) devlinkSerial(ctx context.Context) (string, error) {
 	info, err := c.info(ctx)
 	return cmp.Or(info.Serial, info.Board), err
@@ -341,7 +341,7 @@ func serialInVPD(data []byte) string {
 	return ""
 }
 
-// checkFree proves that nobody uses the device: no guest, no process, no network, no display, no module.
+// checkFree proves that the device is not in use: by no guest, no process, no network, no display, no module.
 // What cannot be shown to be free is busy (F12, F21, F40).
 func (c *card) checkFree(ctx context.Context) error {
 	if err := c.each((*pcifunction.Function).Refresh); err != nil {
@@ -389,7 +389,7 @@ func (c *card) checkFree(ctx context.Context) error {
 	return err
 }
 
-// harmless are the subsystems of what a driver makes of a function that nobody can use, or whose use is
+// harmless are the subsystems of what a driver makes of a function that cannot be used, or whose use is
 // found by its node or its interface. Whatever else a driver makes is busy.
 var harmless = strings.Fields("accel auxiliary devfreq devlink drm drm_dp_aux_dev hwmon i2c i2c-dev infiniband " +
 	"infiniband_mad infiniband_verbs leds mdio_bus net nvmem pps ptp sound thermal uio vfio vfio-dev virtio wakeup")

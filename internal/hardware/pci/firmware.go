@@ -35,7 +35,7 @@ func (f firmware) is(version string) bool {
 	return f.running == version && (f.stored == "" || f.stored == version)
 }
 
-// firmware reads the device's firmware; zero: nothing tells it. It waits while a flash is under way, whoever began
+// firmware reads the device's firmware; zero: it cannot be read. It waits while a flash is under way, whoever began
 // it: the kernel does one thing at a time.
 func (c *card) firmware(ctx context.Context) (firmware, error) {
 	is, err := c.info(ctx)
@@ -83,7 +83,7 @@ func (h *handle) image(ctx context.Context, run hardware.StepRun) (hardware.Firm
 	now, unread := h.card.firmware(ctx)
 	if err = cmp.Or(err, wrong, unread); err == nil && now.running == "" {
 		err = hardware.Refused(device.CodeFirmwareUnknown, "install devlink (iproute2), or mstflint, and load its driver",
-			"nothing on this host tells the firmware of %s", h.functions[0].Address)
+			"the firmware of %s cannot be read on this host", h.functions[0].Address)
 	}
 	return want, now, err
 }

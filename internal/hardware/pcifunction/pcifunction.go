@@ -190,7 +190,11 @@ func Match(specs func() (pci.Specs, error), dev pci.Device) (pci.Spec, bool, err
 	if err != nil {
 		return pci.Spec{}, false, err
 	}
-	entry, matches, err := all.Match(dev)
+	return match(all, dev)
+}
+
+func match(specs pci.Specs, dev pci.Device) (pci.Spec, bool, error) {
+	entry, matches, err := specs.Match(dev)
 	if err != nil {
 		return pci.Spec{}, false, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
 	}
@@ -213,7 +217,7 @@ func Find(devices string, specs func() (pci.Specs, error),
 		if dev.Type == pci.Virtual {
 			continue
 		}
-		entry, matches, err := Match(func() (pci.Specs, error) { return rules, nil }, dev)
+		entry, matches, err := match(rules, dev)
 		is := hardware.Found{Address: dev.Address, OneTimeUse: entry.OneTimeUse()}
 		if err == nil && matches {
 			matches, err = describe(dev, entry, &is)

@@ -116,8 +116,8 @@ func TestAStolenCredentialHasNothingOffered(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.Device(t, "fake", "d1", MiB, 0)
-	s.Run(t, "control", s.proving(t, d)...)
 	host := s.Run(t, "host")
+	s.Run(t, "control", s.proving(t, d)...)
 	s.Enroll(t, d)
 	s.Must(t, "provide", "d1", "--wait", "--timeout", "60s")
 	x := &thief{Site: s}
