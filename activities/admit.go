@@ -18,8 +18,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// maxSlotWait is how long one attempt waits for a slot. Then it ends, keeps its place in
-// the queue and is retried. It is well below the margin that StartToClose has over the
+// maxSlotWait is how long one attempt waits for a slot. Then it ends, and the next one asks for the same place in the
+// queue. It is well below the margin that StartToClose has over the
 // budget: a step that starts late still has its whole budget.
 const maxSlotWait = 30 * time.Second
 
@@ -180,12 +180,12 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 	return *last, true
 }
 
-// acquireSlot waits for one of the host's slots, at most maxSlotWait. A clean that had one
-// comes before those that had none. The wait spends no budget.
-func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
+// acquireSlot waits for one of the host's slots, at most maxSlotWait. The place in the queue is that of the step's first
+// attempt. A clean that had a slot comes before those that had none. The wait spends no budget.
+func (a *attempt) acquireSlot(ctx context.Context) (release func(keep bool), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timeout := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
+	timeout := time.AfterFunc(maxSlotWait, func() { cancel(errStillQueued) })
 	defer timeout.Stop()
 	queued := func(place int) {
 		if a.firstOf(func(w *written) *string { return &w.queued }) {
@@ -193,7 +193,11 @@ func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 		}
 		a.heartbeats.wait(device.CodeWaitingForSlot, contract.QueuedForSlot(place))
 	}
-	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, a.begun, queued)
+	claim := host.Claim{Key: a.in.Enrollment.Name, Begun: a.begun, Asked: a.info.ScheduledTime}
+	if !a.begun { // earlier attempts did nothing else
+		claim.Waited = a.info.StartedTime.Sub(a.info.ScheduledTime)
+	}
+	return a.Slots.Acquire(ctx, claim, queued)
 }
 
 // keepsSlot says whether the clean keeps its slot after an attempt that ended with err: if
@@ -223,7 +227,7 @@ func (a *attempt) dropSlot(err error) {
 
 // ExpectSlots keeps the host's slots for the cleans that had them when the last worker ended,
 // those that worked last first.
-func ExpectSlots(h *host.Host, slots *host.FairSemaphore) error {
+func ExpectSlots(h *host.Host, slots *host.Slots) error {
 	entries, err := h.Entries()
 	entries = slices.DeleteFunc(entries, func(e host.Journaled) bool { return !e.Entry.Slot })
 	slices.SortStableFunc(entries, func(a, b host.Journaled) int { return b.Entry.Updated.Compare(a.Entry.Updated) })

@@ -199,7 +199,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 	})
 	inBubble(t, "the slot is held until then, too", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hardware.Slots = host.NewFairSemaphore(1)
+		s.hardware.Slots = host.NewSlots(1)
 		s.add("d2", "S2")
 		back := hangsAt(t, s, 0)
 		in := s.input("zero")

@@ -87,7 +87,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newTestHost(t)
-	s.hardware.Slots = host.NewFairSemaphore(8)
+	s.hardware.Slots = host.NewSlots(8)
 	s.disk.intercept(func(string, int64, context.Context) error { return s.fenced("S1") })
 	var all []*running
 	for i := range 24 {
@@ -252,7 +252,7 @@ func TestAnErrorOrAPanicOfAnyCallFreesTheDevice(t *testing.T) {
 		for _, panics := range []bool{false, true} {
 			inBubble(t, fmt.Sprintf("%s, panics %v", at, panics), func(t *testing.T) {
 				s := newTestHost(t)
-				s.hardware.Slots = host.NewFairSemaphore(1)
+				s.hardware.Slots = host.NewSlots(1)
 				s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 					if call != at {
 						return nil

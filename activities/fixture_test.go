@@ -67,7 +67,7 @@ func newTestHost(t *testing.T) *testHost {
 	s := &testHost{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &testlog.Log{}}
 	s.hardware = &activities.Hardware{
 		Host: h, Drivers: map[string]hardware.Driver{"double": s.disks}, Steps: steps.All(),
-		Slots: host.NewFairSemaphore(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Slots: host.NewSlots(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	s.disk = s.add("d1", "S1")
 	return s
@@ -86,16 +86,16 @@ func (s *testHost) add(name, serial string) *disk {
 // oneSlot leaves the host one slot, which another clean has until release.
 func (s *testHost) oneSlot(t *testing.T) (release func()) {
 	t.Helper()
-	s.hardware.Slots = host.NewFairSemaphore(1)
+	s.hardware.Slots = host.NewSlots(1)
 	return s.takeSlot(t)
 }
 
 // takeSlot waits for the host's slot: a step answers a moment before it gives its own back.
 func (s *testHost) takeSlot(t *testing.T) (release func()) {
 	t.Helper()
-	release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, func(int) {})
+	give, err := s.hardware.Slots.Acquire(t.Context(), host.Claim{Key: "other"}, func(int) {})
 	require.NoError(t, err)
-	return release
+	return func() { give(false) }
 }
 
 func (s *testHost) enrollment(name string) contract.Enrollment {
@@ -175,6 +175,8 @@ func (s *testHost) journalFile(name string) string {
 // interceptor adds both.
 type server struct {
 	attempt int32
+	// scheduled is when the first attempt was asked for; zero: this one was, now.
+	scheduled time.Time
 	// lastProgress is the last heartbeat of the previous attempt; nil: none.
 	lastProgress *contract.Progress
 	// scanned is the last heartbeat of a scan, at first that of the previous attempt; nil: none.
@@ -253,6 +255,9 @@ type servingOutbound struct {
 func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
 	info := o.Next.GetInfo(ctx)
 	info.Attempt = o.server.attempt
+	if !o.server.scheduled.IsZero() {
+		info.ScheduledTime = o.server.scheduled
+	}
 	return info
 }
 

@@ -215,10 +215,15 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 				return nil
 			})
 		}
+		asked := map[string]time.Time{}
 		attempt := func(n int32, name string, budget time.Duration) *running {
 			in := s.inputFor(name, "zero")
 			in.Budget = budget
-			return s.start(again(t, n), in)
+			server := again(t, n)
+			if server.scheduled = asked[name]; n == 1 {
+				asked[name] = time.Now()
+			}
+			return s.start(server, in)
 		}
 		one := attempt(1, "d1", time.Minute)
 		one.waitUntilWaiting(t, "queued for a slot (1st in line)")

@@ -28,7 +28,7 @@ func (s *testHost) stepOf(name, step string, seq int64, more bool) contract.Step
 // tried again at once, and the next step follows a moment later.
 func (s *testHost) cleaned(t *testing.T, name string) error {
 	for i, step := range []string{"zero", "verify"} {
-		server := first(t)
+		server, asked := first(t), time.Now()
 		_, err := s.run(server, s.stepOf(name, step, int64(i+1), step == "zero"))
 		for attempt := int32(2); err != nil; attempt++ {
 			if refusal, _ := contract.RefusalOf(err); refusal.Fault.Code != device.CodeWaitingForSlot {
@@ -36,7 +36,7 @@ func (s *testHost) cleaned(t *testing.T, name string) error {
 			}
 			last := server.last()
 			server = again(t, attempt)
-			server.lastProgress = &last
+			server.lastProgress, server.scheduled = &last, asked
 			_, err = s.run(server, s.stepOf(name, step, int64(i+1), step == "zero"))
 		}
 		if step == "zero" {
@@ -55,7 +55,7 @@ func TestTheFirstDrivesReturnBeforeOthersBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const drives, slots = 8, 4
 		s := newTestHost(t)
-		s.hardware.Slots = host.NewFairSemaphore(slots)
+		s.hardware.Slots = host.NewSlots(slots)
 		var mu sync.Mutex
 		zeroed, returned := map[string]time.Time{}, map[string]time.Time{}
 		var order []string // of those that returned
@@ -116,7 +116,7 @@ func TestAFailingCleanDoesNotKeepItsSlot(t *testing.T) {
 	oneSlot := func(t *testing.T) *testHost {
 		s := newTestHost(t)
 		s.add("d2", "S2")
-		s.hardware.Slots = host.NewFairSemaphore(1)
+		s.hardware.Slots = host.NewSlots(1)
 		return s
 	}
 	for name, fail := range map[string]func(s *testHost) contract.StepInput{
@@ -191,7 +191,7 @@ func TestAFailingCleanDoesNotKeepItsSlot(t *testing.T) {
 // kill -9 too; the others begin when these have ended, or do not come back.
 func TestCleansThatHadASlotGoOnFirst(t *testing.T) {
 	restart := func(t *testing.T, s *testHost) {
-		s.hardware.Slots = host.NewFairSemaphore(1)
+		s.hardware.Slots = host.NewSlots(1)
 		require.NoError(t, activities.ExpectSlots(s.host, s.hardware.Slots))
 	}
 	for name, end := range map[string]func(t *testing.T, s *testHost){

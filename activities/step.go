@@ -27,7 +27,7 @@ type Hardware struct {
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
 	Steps   steps.List
-	Slots   *host.FairSemaphore
+	Slots   *host.Slots
 	// Key is the host's own, by which it signs what it did.
 	Key   proof.HostKey
 	Log   *slog.Logger
@@ -214,7 +214,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	}
 	defer func() {
 		if !handedOver {
-			release()
+			release(false)
 		}
 	}()
 	if err := fence.Describe(a.step.Name + " of " + a.in.Enrollment.Name); err != nil {
@@ -222,12 +222,13 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	}
 	a.logStart()
 	handedOver = true
-	return a.work(ctx, driver, fence, func() { release(); a.close(fence) })
+	return a.work(ctx, driver, fence, func(keep bool) { release(keep); a.close(fence) })
 }
 
 var (
 	errStopping    = errors.New("this worker is stopping")
 	errLostContact = errors.New("contact to the server was lost")
+	errStillQueued = errors.New("no slot became free in time")
 )
 
 // stopNow says whether the cause that ended an activity's context stops the step in the
@@ -266,7 +267,7 @@ func explain(ctx context.Context, err error, name string) error {
 	switch {
 	case temporal.IsCanceledError(cause):
 		return temporal.NewCanceledError()
-	case errors.Is(err, host.ErrWillRetry):
+	case errors.Is(err, errStillQueued):
 		return retryNow(device.CodeWaitingForSlot, "still waiting for a slot of this host")
 	case errors.Is(err, errNotAMoment):
 		return retryNow(device.CodeInterrupted, "the step takes longer than a moment: it continues in an activity of its own")

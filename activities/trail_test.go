@@ -91,7 +91,7 @@ func TestAWaitForASlotIsForDebugging(t *testing.T) {
 	inBubble(t, "while another clean has the only one", func(t *testing.T) {
 		s := trailed(t)
 		s.add("d2", "S2")
-		s.hardware.Slots = host.NewFairSemaphore(1)
+		s.hardware.Slots = host.NewSlots(1)
 		in := s.input("zero")
 		in.More = true
 		_, err := s.run(first(t), in)

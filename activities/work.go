@@ -17,12 +17,12 @@ import (
 )
 
 // work runs the step in its own goroutine: I/O that no context can stop must not keep the
-// workflow waiting past the budget. It calls done when the last I/O has returned.
+// workflow waiting past the budget. It calls done when the last I/O has returned, with whether the clean keeps its slot.
 func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence,
-	done func()) (contract.StepResult, error) {
+	done func(keep bool)) (contract.StepResult, error) {
 	remaining := a.in.Budget - a.used
 	if remaining <= 0 {
-		done()
+		done(false)
 		return contract.StepResult{}, a.timeout()
 	}
 	a.since = time.Now()
@@ -30,7 +30,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	a.lease = a.newLease(ctx)
 	a.lease.begin()
 	if err := a.saveRecord(); err != nil {
-		done()
+		done(false)
 		return contract.StepResult{}, err
 	}
 	// Only a reason to stop at once ends the step's context (F3).
@@ -55,13 +55,9 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	}
 	ended := make(chan end, 1)
 	go func() {
-		// The fence stays closed until the journal is written: then it may be another's.
-		defer done()
 		outcome, err := a.perform(ctx, workCtx, driver, fence)
 		result, err := a.journalResult(ctx, workCtx, outcome, err)
-		if a.entry.Slot {
-			a.Slots.Keep(a.in.Enrollment.Name)
-		}
+		done(a.entry.Slot) // the journal is written: the fence may be another's
 		ended <- end{result, err}
 	}()
 	select {

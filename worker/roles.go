@@ -255,7 +255,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	if open := doctor.AutoActivationRisk("/"); open != "" && activities.AnyFinder(drivers) {
 		logger.Warn(open)
 	}
-	slots := host.NewFairSemaphore(settings.MaxCleansPerHost)
+	slots := host.NewSlots(settings.MaxCleansPerHost)
 	slots.OnGrant = figures.SlotWait
 	if err := activities.ExpectSlots(thisHost, slots); err != nil {
 		logger.Warn("which cleans had a slot of this host is not completely known: others may begin before they go on",

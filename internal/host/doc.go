@@ -26,7 +26,7 @@
 // Records of one server (F25): [UseServer] refuses a state directory that belongs to another
 // Temporal cluster or namespace, until an operator accepts that one.
 //
-// Bounded load (S2.65): [FairSemaphore], first in, first out.
+// Bounded load (S2.65): [Slots], first come, first served.
 //
 // # What is not
 //

@@ -121,8 +121,10 @@ func (i *instance) confirmed(devices []contract.HeldDevice) error {
 		case f.Code == device.CodeNotFound:
 			f.Class, f.Message = device.NeedsOperator, "it has no workflow, and may come back with its binding"
 			f.Remedy = "see burnish show " + name + ", and repeat it when its host has brought it back"
-		case f.Code == device.CodeBindingEnded: // the instance still names it
+		case f.Code == device.CodeBindingEnded && i.Move == nil: // the instance still names it
 			f.Remedy = "detach it from the instance, and bind again with a new request"
+		case f.Code == device.CodeBindingEnded:
+			f.Remedy = "end the migration with the devices of its other side, or release the instance"
 		}
 		return refusal(call.Devices[n].Name, f)
 	}
@@ -325,16 +327,10 @@ func (i *instance) recordGuests(choices []contract.DeviceChoice) (changed bool) 
 // more, also when its devices have left. That of an update without a request is its ID.
 //
 // SAFETY F41
-func (i *instance) granted(request string) bool {
-	_, before := i.log().Find(grantedID + request)
-	return before || i.Granted.Has(i.UUID, request)
-}
+func (i *instance) granted(request string) bool { return i.Granted.Has(i.UUID, request) }
 
 // grant records that a request was granted.
 func (i *instance) grant(request string) { i.Granted = i.Granted.With(i.UUID, request) }
-
-// grantedID begins the IDs by which an older build kept granted requests among the updates.
-const grantedID = "granted "
 
 func (i *instance) log() updates.Log {
 	return updates.Log{Recent: &i.Recent, Acts: &i.InstanceState.Acts}

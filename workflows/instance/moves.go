@@ -24,11 +24,15 @@ func (i *instance) migrate(in contract.InstanceMoveInput, request string, live b
 	return nil
 }
 
-// confirm ends a migration: the source is unbound, and is cleaned before anybody else gets it.
+// confirm ends a migration: the source is unbound, and is cleaned before anybody else gets it. The devices that stay are
+// asked first: without them, the data on the source is all that the instance has.
 func (i *instance) confirm() error {
 	if len(i.Devices) == 0 {
 		return refuse(device.CodeRefused, "no device of the destination is the instance's any more",
 			"revert the migration, or release the instance")
+	}
+	if err := i.confirmed(i.Devices); err != nil {
+		return err
 	}
 	source := i.Move.Source
 	i.Move, i.Phase = nil, contract.InstanceActive
@@ -36,11 +40,14 @@ func (i *instance) confirm() error {
 	return nil
 }
 
-// revert takes a migration back: the destination is unbound and cleaned (S0.22).
+// revert takes a migration back: the destination is unbound and cleaned (S0.22). The source is asked first.
 func (i *instance) revert() error {
 	if len(i.Move.Source) == 0 {
 		return refuse(device.CodeRefused, "no device of the source is the instance's any more",
 			"confirm the migration, or release the instance")
+	}
+	if err := i.confirmed(i.Move.Source); err != nil {
+		return err
 	}
 	destination := i.Devices
 	i.Devices = i.Move.Source

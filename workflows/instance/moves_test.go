@@ -196,28 +196,42 @@ func TestWhatAMigratingInstanceAccepts(t *testing.T) {
 	require.Empty(t, e.held(guest))
 }
 
-// A side whose devices have all left by themselves cannot be what remains.
+// A side whose devices have all left by themselves cannot be what remains, nor one of which a device says that its
+// binding has ended: the other side keeps the instance's data.
+//
+// F36
 func TestMoveToASideThatIsGone(t *testing.T) {
 	t.Parallel()
 	for verb, gone := range map[string][]string{
 		contract.VerbInstanceRevert.Update():  {"h1_a", "h1_n"},
 		contract.VerbInstanceConfirm.Update(): {"h2_a", "h2_n"},
 	} {
-		e := onTwoHosts(t)
-		var ended *answer
-		e.then(func() { e.move("u1", contract.VerbInstanceMigrate.Update(), "h2") })
-		e.then(func() {
-			for _, name := range gone {
-				e.SignalWorkflow(contract.SignalDeviceLeft, contract.DeviceLeft{Device: name, Binding: 1})
-			}
-		})
-		e.then(func() { ended = e.act("u2", verb) })
-		e.then(func() {
-			requireRefused(t, ended, device.CodeRefused, "is the instance's any more")
-			require.Empty(t, e.cleaned())
-			e.release()
-		})
-		e.run(nil)
-		require.NoError(t, e.GetWorkflowError())
+		for _, left := range []bool{true, false} {
+			e := onTwoHosts(t)
+			var ended *answer
+			e.then(func() { e.move("u1", contract.VerbInstanceMigrate.Update(), "h2") })
+			e.then(func() {
+				if !left {
+					e.ends(gone[1])
+					return
+				}
+				for _, name := range gone {
+					e.SignalWorkflow(contract.SignalDeviceLeft, contract.DeviceLeft{Device: name, Binding: 1})
+				}
+			})
+			e.then(func() { ended = e.act("u2", verb) })
+			e.then(func() {
+				if left {
+					requireRefused(t, ended, device.CodeRefused, "is the instance's any more")
+				} else {
+					requireRefused(t, ended, device.CodeBindingEnded, gone[1]+": the binding")
+					require.Equal(t, contract.InstanceMigrating, e.status().Phase)
+				}
+				require.Empty(t, e.cleaned())
+				e.release()
+			})
+			e.run(nil)
+			require.NoError(t, e.GetWorkflowError())
+		}
 	}
 }

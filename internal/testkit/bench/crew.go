@@ -167,7 +167,7 @@ func (b *bench) realSteps(p *place, name, dir string, slots int) (map[string]any
 	}
 	hardware := &activities.Hardware{
 		Host: this, Drivers: drivers, Steps: steps.All(),
-		Slots: host.NewFairSemaphore(slots), Log: slog.New(slog.DiscardHandler),
+		Slots: host.NewSlots(slots), Log: slog.New(slog.DiscardHandler),
 	}
 	all := map[string]any{contract.ActivityDiscover: hardware.Discover}
 	for _, step := range hardware.Steps {

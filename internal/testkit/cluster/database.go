@@ -78,6 +78,22 @@ func (c *Cluster) prepareDatabase(ctx context.Context) error {
 	return os.WriteFile(complete, nil, 0o600)
 }
 
+// Dump is everything in the database that runs in a cluster's folder, as SQL: bytes are hexadecimal.
+func Dump(dir string) ([]byte, error) {
+	status, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(status), "\n")
+	if len(lines) < 6 {
+		return nil, fmt.Errorf("%s: the database is not ready", dir)
+	}
+	cmd := exec.Command(postgres("pg_dumpall"), "--data-only", "--host="+lines[5], "--port="+lines[3],
+		"--username="+databaseUser)
+	r, err := proc.Succeed(cmd)
+	return []byte(r.Stdout), err
+}
+
 // startDatabase starts PostgreSQL. One that was killed a moment ago may not have ended, or its parts may
 // still have its memory.
 func (c *Cluster) startDatabase(ctx context.Context) (p *proc.Process, err error) {

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +18,7 @@ import (
 
 	"burnish/internal/config"
 	"burnish/internal/device"
+	"burnish/internal/testkit/cluster"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
@@ -25,20 +30,42 @@ func newKey(id string) string {
 	return id + " " + base64.StdEncoding.EncodeToString(random) + "\n"
 }
 
-// kept says which of some words the server's database has, in any of its files.
-func kept(t *testing.T, s *Site, words ...string) (found []string) {
+// stored is every byte of the server's database: its files, and what a cluster's gives out, where columns may be
+// compressed in the files.
+func stored(t *testing.T, s *Site) (all [][]byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.Server.Dir, "temporal.db*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, word := range words {
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			if bytes.Contains(text, []byte(word)) {
-				found = append(found, word)
-				break
+	for _, file := range files {
+		require.NoError(t, filepath.WalkDir(file, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.Type().IsRegular() {
+				return nil
 			}
+			text, err := os.ReadFile(path)
+			if all = append(all, text); errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
+				return nil
+			}
+			return err
+		}))
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			dump, err := cluster.Dump(file)
+			require.NoError(t, err)
+			all = append(all, dump)
+		}
+	}
+	return all
+}
+
+// kept says which of some words the server's database has.
+func kept(t *testing.T, s *Site, words ...string) (found []string) {
+	t.Helper()
+	all := stored(t, s)
+	for _, word := range words {
+		if slices.ContainsFunc(all, func(text []byte) bool {
+			return bytes.Contains(text, []byte(word)) || bytes.Contains(text, []byte(hex.EncodeToString([]byte(word))))
+		}) {
+			found = append(found, word)
 		}
 	}
 	return found

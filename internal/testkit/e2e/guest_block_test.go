@@ -20,12 +20,16 @@ func TestGuestBlock(t *testing.T) {
 	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
-	g := newGuestSite(t, withBlock,
-		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{{Image: dir + "/first.img", Size: size}}},
-		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 1)}},
-		guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{metadataNamespace(t, dir)}},
-	)
+	g := startGuestSite(t, withBlock, guest.Config{InOrder: withBlock.inOrder,
+		Modules: []string{"nvmet", "target_core_file"},
+		Controllers: []guest.Controller{
+			{Serial: "FIRST", Namespaces: []guest.Namespace{{Image: dir + "/first.img", Size: size}}},
+			{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 1)}},
+			{Serial: "METADATA", Namespaces: []guest.Namespace{metadataNamespace(t, dir)}},
+			{Serial: "EXPORTED", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "exported", size, 1)}},
+		}})
 	t.Run("metadata", func(t *testing.T) { testGuestMetadata(t, g) })
+	t.Run("exported", func(t *testing.T) { testGuestExported(t, g) })
 	t.Run("renumbers disks", func(t *testing.T) { testGuestRenumbersDisks(t, g) })
 	// On a busy machine the guest's clock ran too fast, and each time-out in it ended early.
 	now, err := strconv.ParseInt(g.shell(t, "date +%%s"), 10, 64)
@@ -79,4 +83,46 @@ func testGuestMetadata(t *testing.T, g *guestSite) {
 	left, err := os.ReadFile(d.Path)
 	require.NoError(t, err)
 	require.Equal(t, len(left), bytes.Count(left, []byte{keptByte}))
+}
+
+// A disk that the kernel itself gives to others is in use, of which no process and no exclusive open says anything:
+// it is neither enrolled nor, once it is offered, bound.
+//
+// F40
+func testGuestExported(t *testing.T, g *guestSite) {
+	d := g.drive(t, "EXPORTED")
+	g.shell(t, "mount -t configfs none /sys/kernel/config")
+	path := g.disk(t, "EXPORTED")
+	targets := map[string]struct{ on, off string }{
+		"nvmet": {
+			on: `cd /sys/kernel/config/nvmet/subsystems && mkdir tenants && cd tenants/namespaces && mkdir 1 && cd 1 &&
+				echo -n %s >device_path && echo 1 >enable`,
+			off: "cd /sys/kernel/config/nvmet/subsystems && rmdir tenants/namespaces/1 && rmdir tenants",
+		},
+		"fileio": {
+			on: `cd /sys/kernel/config/target/core && mkdir -p fileio_0/disk && cd fileio_0/disk &&
+				echo fd_dev_name=%s,fd_dev_size=1048576 >control && echo 1 >enable`,
+			off: "cd /sys/kernel/config/target/core && rmdir fileio_0/disk && rmdir fileio_0",
+		},
+	}
+	for name, target := range targets {
+		g.shell(t, target.on, path)
+		r := g.Refused(t, device.CodeInUse, g.EnrollArgs(d, "--provide")...)
+		require.Contains(t, r.Stderr, "exported", name)
+		g.shell(t, "%s", target.off)
+	}
+	d.RequireStamps(t, 1)
+	g.enroll(t, d, "--provide")
+	g.awaitReturned(t, d)
+	for name, target := range targets {
+		g.shell(t, target.on, path)
+		g.Refused(t, device.CodeInUse, "bind", d.Name, "--instance", Instance("alice"))
+		g.shell(t, "%s", target.off)
+		v := g.Show(t, d.Name)
+		require.Equal(t, device.Error, v.DeviceState, name)
+		require.True(t, v.NeedsOperator, name)
+		g.Must(t, "clean", d.Name)
+		g.awaitReturned(t, d)
+	}
+	g.Bind(t, d.Name, "alice")
 }

@@ -116,7 +116,7 @@ func TestTerminatedInMidBind(t *testing.T) {
 			})
 			if !strings.HasPrefix(whose, "device") {
 				if id := contract.InstanceWorkflowID(alice); whose == "instance, by a reset" {
-					resetTo(t, f.Site, id, taskOf(t, f.Site, id, ""), false)
+					resetTo(t, f.Site, runOf(id, ""), taskOf(t, f.Site, runOf(id, ""), ""), false)
 				} else {
 					f.terminate(t, id)
 				}
@@ -128,7 +128,8 @@ func TestTerminatedInMidBind(t *testing.T) {
 				if whose == "device" {
 					f.terminate(t, contract.WorkflowID("d1"))
 				} else { // its burn is sent again, and refused: it is not enrolled yet
-					reset(t, f.Site, "d1", taskAfter(t, f.Site, "d1", ""), true)
+					d1 := runOf(contract.WorkflowID("d1"), "")
+					resetTo(t, f.Site, d1, taskOf(t, f.Site, d1, ""), true)
 				}
 				require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_UN))
 				r := <-bound

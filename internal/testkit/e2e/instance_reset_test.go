@@ -19,17 +19,29 @@ func TestAResetOfAnInstanceChangesNothing(t *testing.T) {
 	h1, h2 := f.host(t), f.host(t)
 	stories := map[string]func(*testing.T){}
 	for name, c := range map[string]struct {
-		to           string // after this act
-		again, moves bool
+		to                  string // after this act
+		again, moves, older bool   // older: the reset run is that of an earlier life of the instance
 	}{
 		"a": {to: ""},
 		"b": {to: contract.VerbInstanceAttach.Update(), again: true}, // the detach would wipe what is attached since
 		"c": {to: contract.VerbInstanceBind.Update(), moves: true},
+		"d": {to: contract.VerbInstanceBind.Update(), older: true},
+		"e": {to: contract.VerbInstanceBind.Update(), older: true, again: true}, // the release would wipe what is bound since
 	} {
 		stories[name] = func(t *testing.T) {
 			devices, others := h1.enroll(t, name+"1", name+"2", name+"3"), h2.enroll(t, name+"4", name+"5")
 			vm := Instance("reset " + name)
 			once := append(named(devices[1]), "--request-id", "R")
+			id := contract.InstanceWorkflowID(vm)
+			of := runOf(id, "")
+			if c.older {
+				f.act(t, "bind", vm, named(devices[0])...)
+				described, err := f.Client.DescribeWorkflowExecution(t.Context(), id, "")
+				require.NoError(t, err)
+				of = described.GetWorkflowExecutionInfo().GetExecution()
+				f.act(t, "release", vm)
+				f.awaitReturned(t, devices[0])
+			}
 			f.act(t, "bind", vm, named(devices[0])...)
 			f.act(t, "attach", vm, once...)
 			f.act(t, "detach", vm, devices[1].Name)
@@ -41,8 +53,7 @@ func TestAResetOfAnInstanceChangesNothing(t *testing.T) {
 			}
 			had := f.instance(t, vm)
 
-			id := contract.InstanceWorkflowID(vm)
-			resetTo(t, f.Site, id, taskOf(t, f.Site, id, c.to), c.again)
+			resetTo(t, f.Site, of, taskOf(t, f.Site, of, c.to), c.again)
 			RequireThroughout(t, time.Second, "the instance has what it had", func() (bool, string) {
 				v := f.instance(t, vm)
 				require.Equal(t, []any{had.Phase, had.Devices, had.Move}, []any{v.Phase, v.Devices, v.Move})

@@ -121,8 +121,9 @@ func TestCancel(t *testing.T) {
 	s.AwaitReturned(t, d, 20*time.Second)
 }
 
-// A Reset sends the workflow back to an earlier event, while another tenant has the
-// device; Temporal may send the updates after that event once more, or not. The next sweep finds it.
+// A Reset sends the workflow back to an earlier event, also to one before the device was forgotten and enrolled again,
+// while another tenant has the device; Temporal may send the updates after that event once more, or not. The next sweep
+// finds it.
 //
 // F10, F36
 func TestReset(t *testing.T) {
@@ -130,8 +131,11 @@ func TestReset(t *testing.T) {
 	s := newSite(t)
 	s.Run(t, "all", "BURNISH_SWEEP_INTERVAL=2s")
 	var all []Device
+	const forgotten = "forgotten-since"
 	points := map[string]string{"first-task": "", "enrollment": contract.VerbEnroll.Update(),
-		"binding-before": contract.VerbBurn.Update(), "end-of-the-former": contract.VerbUnbind.Update()}
+		"binding-before": contract.VerbBurn.Update(), "end-of-the-former": contract.VerbUnbind.Update(),
+		forgotten: contract.VerbBurn.Update()}
+	runs := map[string]string{} // of those that are reset, "" is the last one
 	for point := range points {
 		for _, again := range []bool{true, false} {
 			d := s.Device(t, "fake", fmt.Sprintf("%s-%v", point, again), 2*MiB, 0)
@@ -147,12 +151,20 @@ func TestReset(t *testing.T) {
 	}
 	for _, d := range all {
 		s.AwaitReturned(t, d, 20*time.Second)
+		if strings.HasPrefix(d.Name, forgotten) {
+			runs[d.Name] = s.Execution(t, d.Name).GetRunId()
+			s.Must(t, "retire", d.Name, "--reason", "test")
+			s.Must(t, "forget", d.Name)
+			s.Enroll(t, d, "--provide")
+			s.AwaitReturned(t, d, 20*time.Second)
+		}
 		s.Bind(t, d.Name, "bob")
 		d.Stamp(t, 3)
 	}
 	for _, d := range all {
 		i := strings.LastIndexByte(d.Name, '-')
-		reset(t, s, d.Name, taskAfter(t, s, d.Name, points[d.Name[:i]]), d.Name[i+1:] == "true")
+		of := runOf(contract.WorkflowID(d.Name), runs[d.Name])
+		resetTo(t, s, of, taskOf(t, s, of, points[d.Name[:i]]), d.Name[i+1:] == "true")
 	}
 	for _, d := range all {
 		s.RequireUntouched(t, d, 3, time.Second)
@@ -169,22 +181,17 @@ func TestReset(t *testing.T) {
 	}
 }
 
-func reset(t *testing.T, s *Site, name string, event int64, again bool) {
-	t.Helper()
-	resetTo(t, s, contract.WorkflowID(name), event, again)
-}
-
-func taskAfter(t *testing.T, s *Site, name, update string) int64 {
-	t.Helper()
-	return taskOf(t, s, contract.WorkflowID(name), update)
+// runOf is a run of a workflow, "" is its last one.
+func runOf(workflow, run string) *commonpb.WorkflowExecution {
+	return &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run}
 }
 
 // resetTo is `temporal workflow reset` to a completed task.
-func resetTo(t *testing.T, s *Site, workflow string, event int64, again bool) {
+func resetTo(t *testing.T, s *Site, of *commonpb.WorkflowExecution, event int64, again bool) {
 	t.Helper()
 	request := &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow},
-		Reason: "test", WorkflowTaskFinishEventId: event, RequestId: uuid.NewString(),
+		Namespace: s.Namespace, WorkflowExecution: of, Reason: "test",
+		WorkflowTaskFinishEventId: event, RequestId: uuid.NewString(),
 	}
 	if !again {
 		request.ResetReapplyExcludeTypes = []enumspb.ResetReapplyExcludeType{
@@ -197,11 +204,11 @@ func resetTo(t *testing.T, s *Site, workflow string, event int64, again bool) {
 
 // taskOf is the first task that completed after the first update of that name was
 // answered; without a name it is the very first.
-func taskOf(t *testing.T, s *Site, workflow, update string) int64 {
+func taskOf(t *testing.T, s *Site, of *commonpb.WorkflowExecution, update string) int64 {
 	t.Helper()
 	accepted := ""
 	answered := update == ""
-	for _, e := range s.historyOf(t, workflow, "") {
+	for _, e := range s.historyOf(t, of.GetWorkflowId(), of.GetRunId()) {
 		a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes()
 		if a.GetAcceptedRequest().GetInput().GetName() == update && accepted == "" {
 			accepted = a.GetProtocolInstanceId()

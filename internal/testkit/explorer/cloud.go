@@ -114,7 +114,7 @@ func (c Cloud) Explore(b Bounds) Result {
 	for n := range start.devices {
 		start.devices[n] = *s.begin(Bounds{}, int8(n))
 	}
-	return space[cloud]{names, s.make, s.key, s.describe, b.Progress}.search(start, b.Worlds)
+	return space[cloud]{names, nil, s.make, s.key, s.describe, b.Progress}.search(start, b.Worlds)
 }
 
 // notInClouds are moves of what is not explored with an instance.

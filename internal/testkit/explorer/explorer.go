@@ -40,6 +40,7 @@ type explorer struct {
 	nova, shared bool
 	apart        bool // each device has a host of its own
 	moves        []move
+	variant      []int // as a space has it
 	seed         maphash.Seed
 
 	within Bounds
@@ -67,10 +68,13 @@ func newExplorer(kind Kind) *explorer {
 	if e.shared {
 		e.moves = append(e.moves, othersMoves...)
 	}
-	for _, m := range e.moves {
-		e.moves = append(e.moves, lost(m))
+	for i := range e.moves {
+		e.variant = append(e.variant, i)
+	}
+	for i, m := range e.moves {
+		e.moves, e.variant = append(e.moves, lost(m)), append(e.variant, i)
 		if m.answers {
-			e.moves = append(e.moves, late(m))
+			e.moves, e.variant = append(e.moves, late(m)), append(e.variant, i)
 		}
 	}
 	return e
@@ -111,7 +115,7 @@ func (e *explorer) explore(b Bounds) Result {
 	for i, m := range e.moves {
 		names[i] = m.name
 	}
-	return space[world]{names, e.make, e.key, e.describe, b.Progress}.search(e.begin(b, 0), b.Worlds)
+	return space[world]{names, e.variant, e.make, e.key, e.describe, b.Progress}.search(e.begin(b, 0), b.Worlds)
 }
 
 // make makes one move, if it can be made.

@@ -9,6 +9,9 @@ import (
 // space is what is searched: the worlds of one kind, and what can happen in them.
 type space[W any] struct {
 	moves []string
+	// variant is, for each move, the earlier one that it is a variant of: where that cannot be made, it cannot either. A
+	// move of its own has its own index. Nil: there are no variants.
+	variant []int
 	// make makes one move, if it can be made, and says which promise it broke; "" is none.
 	make     func(w *W, move int) (made bool, broken string)
 	key      func(*W) uint64
@@ -46,15 +49,18 @@ func (s space[W]) search(start *W, limit int) Result {
 	}
 	frontier, parents := []node{{start, 0}}, []parent{{-1, 0}}
 	seen := map[uint64]struct{}{s.key(start): {}}
-	w := new(W)
+	w, can := new(W), make([]bool, len(s.moves))
 	for depth := 0; len(frontier) > 0; depth++ {
 		var next []node
 		for at, n := range frontier {
 			frontier[at].w = nil
 			for i := range s.moves {
+				if s.variant != nil && s.variant[i] < i && !can[s.variant[i]] {
+					continue
+				}
 				*w = *n.w
 				made, broken := s.make(w, i)
-				if !made {
+				if can[i] = made; !made {
 					continue
 				}
 				if broken != "" {

@@ -110,9 +110,10 @@ func (e *explorer) looksAhead(w *world) bool {
 
 // turn makes one move that is possible, chosen at random.
 func (e *explorer) turn(w, next *world, random *rand.Rand) (name, broken string) {
+	cannot := make([]bool, len(e.moves))
 	for range 4000 {
 		i := random.IntN(len(e.moves))
-		if e.moves[i].loses && w.faults == 0 {
+		if cannot[i] || cannot[e.variant[i]] || e.moves[i].loses && w.faults == 0 {
 			continue
 		}
 		*next = *w
@@ -121,6 +122,7 @@ func (e *explorer) turn(w, next *world, random *rand.Rand) (name, broken string)
 			*w = *next
 			return e.moves[i].name, broken
 		}
+		cannot[i] = true
 	}
 	w.now = w.now.Add(1) // nothing can happen but time
 	return "nothing", ""
