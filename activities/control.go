@@ -75,20 +75,19 @@ func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRe
 // not answer.
 func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	return c.withProvider(ctx, in, func(id string) (device.Inventory, error) {
-		expect := in.Expect
-		if earlier := earlierWrites(ctx, in); expect != nil && earlier > 0 && in.Provider == "" {
+		holder := inventory.Holder{Record: recordFor(in), Left: in.Left, LeftBinding: in.LeftBinding,
+			LeftGeneration: in.LeftGeneration}
+		if in.Provider == "" {
 			// Each earlier attempt may have written once before its answer was lost. To a
 			// provider of Nova's others write too: there the doubt stays, and it is cleaned.
-			most := *expect + earlier
-			expect = &most
+			holder.Earlier = earlierWrites(ctx, in)
 		}
-		holder := inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration}
 		if c.Gate != nil && (in.Owner == device.OwnerNova || id == contract.DeviceUUID(in.Name)) {
 			holder.Receipt = func(before, now device.Inventory) string {
 				return c.Gate.Give(in.Name, id, before, now, in.Receipt)
 			}
 		}
-		return inventory.EnsureReserved(ctx, c.Store, id, expect, holder)
+		return inventory.EnsureReserved(ctx, c.Store, id, in.Expect, holder)
 	})
 }
 

@@ -240,7 +240,7 @@ func reconcileAgrees(c outcome) string {
 	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
 		d.State == Allocated && (d.Binding == nil || d.Binding.Observed != (d.Owner == OwnerNova)) ||
 		d.Owner != OwnerNova && s.Known.Provider != s.Inventory.Provider ||
-		s.Inventory.HeldBy(s.Known.Left) && s.Inventory.Generation > s.Known.LeftGeneration {
+		s.Inventory.HeldBy(s.Known.Left) && hasAgain(s) {
 		return ""
 	}
 	recheck := s
@@ -373,8 +373,14 @@ func otherRecorded(d Device, s Snapshot) bool {
 	if d.Binding != nil && d.Binding.Instance == i.Tenant {
 		return false
 	}
-	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration &&
-		s.Question != AskReconcile
+	return d.State == Unknown || s.Known.Left != i.Tenant || hasAgain(s) && s.Question != AskReconcile
+}
+
+// hasAgain says that the instance that left has the device again: at a later generation, by no binding of which it is
+// known that it has ended.
+func hasAgain(s Snapshot) bool {
+	ended := s.Inventory.Bindings > 0 && s.Inventory.Bindings <= s.Known.LeftBinding
+	return s.Inventory.Generation > s.Known.LeftGeneration && !ended
 }
 
 func recordedUseIsSeen(c outcome) string {

@@ -46,6 +46,12 @@ func (r Record) HeldBy(instance string) bool {
 	return r.Witness == WitnessBound && SameTenant(r.Tenant, instance)
 }
 
+// LeftBy says that the record is what an instance left behind: that of its binding with this number, or of an earlier
+// one, or one that was there at this generation.
+func (i Inventory) LeftBy(instance string, binding int, generation int64) bool {
+	return i.HeldBy(instance) && (i.Generation <= generation || 0 < i.Bindings && i.Bindings <= binding)
+}
+
 // Hold says how an operator holds a device: it is not cleaned and not offered until the operator
 // lets it go (SAFETY F43).
 type Hold string

@@ -15,11 +15,14 @@ const maxTries = 5
 type Holder struct {
 	// Record is to be written; nil keeps what the provider records.
 	Record *device.Record
-	// Left is the instance that had the device last, as far as the caller knows: its record,
-	// at a generation up to LeftGeneration, is out of date. A later one is a binding that
-	// the caller does not know of.
+	// Left is the instance that had the device last, as far as the caller knows: its record, of a
+	// binding up to LeftBinding or at a generation up to LeftGeneration, is out of date. A later
+	// one is a binding that the caller does not know of.
 	Left           string
+	LeftBinding    int
 	LeftGeneration int64
+	// Earlier is how many writes of this very call may have been made before, without the caller knowing their answers.
+	Earlier int64
 	// Receipt gives the receipt of the reservation from what the provider was before it and is now; nil: none.
 	Receipt func(before, now device.Inventory) string
 }
@@ -28,10 +31,16 @@ type Holder struct {
 // that. An instance that the caller does not name keeps its record.
 func (h Holder) replaces(v device.Inventory) *device.Record {
 	if h.Record == nil || v.Witness == device.WitnessBound && !v.HeldBy(h.Record.Tenant) &&
-		!(v.HeldBy(h.Left) && v.Generation <= h.LeftGeneration) {
+		!v.LeftBy(h.Left, h.LeftBinding, h.LeftGeneration) {
 		return nil
 	}
 	return h.Record
+}
+
+// mayHaveWritten says that an earlier attempt of this call may have left the record. None recorded that an operator
+// holds the device if this one does not: that is an act which the caller does not know of (F43).
+func (h Holder) mayHaveWritten(v device.Inventory) bool {
+	return h.Record == nil || v.Hold == device.HoldNone || v.Hold == h.Record.Hold
 }
 
 // Read reads usages and reservation and writes nothing. If the provider changes
@@ -59,9 +68,9 @@ func Read(ctx context.Context, s Store, uuid string) (device.Inventory, error) {
 // nothing was allocated since, and invalidates every write that is under way with an
 // older one, such as an Unreserve whose answer was lost.
 //
-// With expect, a provider at a higher generation is not changed, and the fault is
-// inventory_generation_ahead: the inventory may know of a binding that the caller does
-// not (F10). Writes of other clients while EnsureReserved runs are not that fault; the
+// With expect, a provider at a higher generation is not changed, unless an earlier attempt may
+// have written it, and the fault is inventory_generation_ahead: the inventory may know of a binding
+// that the caller does not (F10). Writes of other clients while EnsureReserved runs are not that fault; the
 // snapshot shows them.
 //
 // The same write records what holder says of who has the device (F24). If the provider
@@ -77,12 +86,16 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, ho
 		if err != nil {
 			return device.Inventory{}, err
 		}
-		if first && isAhead(u.Generation, expect) {
+		ahead := first && isAhead(u.Generation, expect)
+		if ahead && u.Generation > *expect+holder.Earlier {
 			return device.Inventory{}, generationAhead(uuid, u.Generation, *expect)
 		}
 		v, err := readInventory(ctx, s, uuid, u)
 		if err != nil {
 			return device.Inventory{}, err
+		}
+		if ahead && !holder.mayHaveWritten(v) {
+			return device.Inventory{}, generationAhead(uuid, u.Generation, *expect)
 		}
 		put, err := reserveAll(ctx, s, uuid, v, holder.replaces(v))
 		if err != nil {

@@ -213,6 +213,39 @@ func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A write that a lost attempt may have made is taken for it, unless it records that an operator holds the device, which
+// this call does not say.
+//
+// F43
+func TestEnsureReservedKnowsItsEarlierWrites(t *testing.T) {
+	hold := func(h device.Hold) *device.Record { return &device.Record{Witness: device.WitnessFree, Hold: h} }
+	for _, c := range []struct {
+		found, says *device.Record
+		earlier     int64
+		refused     bool
+	}{
+		{hold(device.HoldNone), hold(device.HoldNone), 1, false},
+		{hold(device.HoldNone), hold(device.HoldNone), 0, true},
+		{hold(device.HoldOperator), hold(device.HoldOperator), 1, false},
+		{hold(device.HoldNone), hold(device.HoldOperator), 1, false},
+		{hold(device.HoldOperator), hold(device.HoldNone), 1, true},
+		{hold(device.HoldOperator), nil, 1, false},
+	} {
+		w := newFixture(t, false, false)
+		known := w.reservation().Generation
+		w.record(1, c.found)
+		before := w.reservation()
+		_, err := inventory.EnsureReserved(t.Context(), w.faulty, w.id, &known,
+			inventory.Holder{Record: c.says, Earlier: c.earlier})
+		if c.refused {
+			inventorytest.RequireCode(t, device.CodeInventoryGenerationAhead, err)
+			w.requireUnchanged(before)
+		} else {
+			require.NoError(t, err, "%+v", c)
+		}
+	}
+}
+
 // A write while EnsureReserved runs shows in its snapshot. It does not mean that the
 // database was restored.
 //

@@ -11,12 +11,13 @@ import (
 
 // known is what the state records of the inventory.
 func (d *State) known() device.Known {
-	left := d.Left()
+	left, binding := d.Left()
 	if b := d.Device.Binding; b != nil {
-		left = b.Instance // it may leave before the answer comes
+		left, binding = b.Instance, b.Number // it may leave before the answer comes
 	}
 	return device.Known{Generation: d.Generation, Provider: d.Provider, Uncertain: d.GenerationUncertain,
-		CleanRecorded: d.Clean != nil, Left: left, LeftGeneration: d.leftGeneration()}
+		CleanRecorded: d.Clean != nil, Left: left, LeftBinding: binding,
+		LeftGeneration: d.leftGeneration()}
 }
 
 // recordOf is what this workflow records of the device if the instance has it; "" is none.
@@ -29,7 +30,8 @@ func (d *State) recordOf(instance string) *device.Record {
 // cleared is a request that also records that no instance has the device (F24), as the first write of a clean or a
 // return does. The record of the instance that left is replaced, any other one stays.
 func (d *State) cleared(in contract.ReservationRequest) contract.ReservationRequest {
-	in.Record, in.Left, in.LeftGeneration = d.recordOf(""), d.Left(), d.leftGeneration()
+	in.Record, in.LeftGeneration = d.recordOf(""), d.leftGeneration()
+	in.Left, in.LeftBinding = d.Left()
 	return in
 }
 
@@ -54,6 +56,7 @@ func (d *State) leftGeneration() int64 {
 // recorded is a request that also records again who has a bound device, or that its last instance has left (F24), and
 // that an operator holds it (F43).
 func (d *State) recorded(in contract.ReservationRequest) contract.ReservationRequest {
+	left, _ := d.Left()
 	switch dev := d.Device; {
 	case dev.State == device.Unknown: // its memory is in doubt
 	case dev.Binding != nil && dev.Binding.Instance != device.UnknownConsumer:
@@ -61,7 +64,7 @@ func (d *State) recorded(in contract.ReservationRequest) contract.ReservationReq
 	case dev.State == device.Retired: // the record of whom it was retired from stays: `forget` asks for it (F31)
 		in.Record = d.recordOf("")
 	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Allocated &&
-		(d.Left() != "" || dev.Hold() != device.HoldNone):
+		(left != "" || dev.Hold() != device.HoldNone):
 		return d.cleared(in)
 	}
 	return in
@@ -171,6 +174,7 @@ func (d *State) reserve(j *Job, in contract.ReservationRequest, how How) {
 // reserved for, unless that one has unbound it and only the next clean takes the record away. Of a retired device every
 // record counts. "" if no instance has it, or if there is no provider.
 func (d *State) tenantOf(found device.Inventory, f *device.Fault) (string, error) {
+	left, _ := d.Left()
 	switch {
 	case f != nil && f.Code == device.CodeNoProvider:
 		return "", nil
@@ -178,7 +182,7 @@ func (d *State) tenantOf(found device.Inventory, f *device.Fault) (string, error
 		return "", f
 	case found.Used > 0:
 		return found.Consumer(), nil
-	case found.Witness == device.WitnessBound && (d.Device.State == device.Retired || found.Tenant != d.Left()):
+	case found.Witness == device.WitnessBound && (d.Device.State == device.Retired || found.Tenant != left):
 		return found.Tenant, nil
 	}
 	return "", nil

@@ -674,13 +674,21 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// Another client's write between an unbind and the clean hides which binding the record is of: the device stays its
-// former instance's, and the operator is called until that unbinds again.
+// Another client's write between an unbind and the clean does not hide which binding the record is of: the device is
+// cleaned. Where it is of a later one the device is its former instance's, and the operator is called until that unbinds
+// again.
 //
 // F24, F29
-func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
+func TestARecordAfterAnUnbindSaysWhichBindingItIsOf(t *testing.T) {
 	s := tenant(t)
 	s.released("i1")
+	s.inv.WriteByOther(1)
+	s.returned()
+	require.False(t, s.d.Status().NeedsOperator)
+
+	s = tenant(t)
+	s.released("i1")
+	s.inv.Rest.Bindings++
 	s.inv.WriteByOther(1)
 	s.lasts(time.Minute)
 	require.Equal(t, []any{device.Allocated, "i1", true},

@@ -99,10 +99,10 @@ func Memo(s *contract.DeviceState) contract.StatusMemo {
 	}
 	switch s.Device.State {
 	case device.Manageable, device.Error, device.Retired:
-		f.Left = s.Left()
+		f.Left, _ = s.Left()
 	case device.PendingCleaning:
 		if s.Device.AwaitingManualClean {
-			f.Left = s.Left()
+			f.Left, _ = s.Left()
 		}
 	}
 	return f

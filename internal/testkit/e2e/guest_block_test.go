@@ -107,7 +107,7 @@ func testGuestExported(t *testing.T, g *guestSite) {
 	}
 	for name, target := range targets {
 		g.shell(t, target.on, path)
-		r := g.Refused(t, device.CodeInUse, g.EnrollArgs(d, "--provide")...)
+		r := g.Refused(t, device.CodeTargetBusy, g.EnrollArgs(d, "--provide")...)
 		require.Contains(t, r.Stderr, "exported", name)
 		g.shell(t, "%s", target.off)
 	}
@@ -116,7 +116,7 @@ func testGuestExported(t *testing.T, g *guestSite) {
 	g.awaitReturned(t, d)
 	for name, target := range targets {
 		g.shell(t, target.on, path)
-		g.Refused(t, device.CodeInUse, "bind", d.Name, "--instance", Instance("alice"))
+		g.Refused(t, device.CodeTargetBusy, "bind", d.Name, "--instance", Instance("alice"))
 		g.shell(t, "%s", target.off)
 		v := g.Show(t, d.Name)
 		require.Equal(t, device.Error, v.DeviceState, name)

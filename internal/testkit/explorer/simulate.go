@@ -3,6 +3,7 @@ package explorer
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"burnish/internal/device"
@@ -20,9 +21,20 @@ type Simulation struct {
 // calm is how many moves come before a fault may, on the average.
 const calm = 12
 
+// kept is how many moves of a story are kept.
+const kept = 60
+
 // Run lets the device live until it was bound so often. It says how many moves that took, and the last of the story if
-// a promise was broken: the seed tells it again.
+// a promise was broken, which its seed tells again.
 func (s Simulation) Run() (moves int, found *Found) {
+	if moves, found = s.run(math.MaxInt); found != nil {
+		moves, found = s.run(moves - kept)
+	}
+	return moves, found
+}
+
+// run describes the world after each move from one on.
+func (s Simulation) run(from int) (moves int, found *Found) {
 	random := rand.New(rand.NewPCG(s.Seed, 1))
 	e := newExplorer(s.Kind)
 	w, next := e.begin(Bounds{}, 0), new(world)
@@ -38,7 +50,10 @@ func (s Simulation) Run() (moves int, found *Found) {
 		}
 		was := turn{w: w}.state()
 		name, broken := e.turn(w, next, random)
-		if story = append(story, name); len(story) > 60 {
+		if moves >= from {
+			name += "\n    " + e.describe(w)
+		}
+		if story = append(story, name); len(story) > kept {
 			story = story[1:]
 		}
 		d := w.d

@@ -130,14 +130,10 @@ func (t turn) requested(s store, c lifecycle.Call, in contract.ReservationReques
 	case t.nova && in.Provider != "" && in.Provider != id:
 		return device.Inventory{}, &device.Fault{Code: device.CodeInventoryGenerationAhead}
 	}
-	holder := inventory.Holder{Record: in.Record, Left: in.Left, LeftGeneration: in.LeftGeneration}
+	holder := inventory.Holder{Record: in.Record, Left: in.Left, LeftBinding: in.LeftBinding,
+		LeftGeneration: in.LeftGeneration}
 	if t.nova {
 		holder = inventory.Holder{}
-	}
-	expect := in.Expect
-	if expect != nil {
-		e := *expect
-		expect = &e
 	}
 	var v device.Inventory
 	var err error
@@ -152,12 +148,12 @@ func (t turn) requested(s store, c lifecycle.Call, in contract.ReservationReques
 	case contract.ActivityReadReservation:
 		v, err = inventory.Read(ctx, s, id)
 	case contract.ActivityReserveForBind:
-		v, err = inventory.ReserveForBind(ctx, s, id, holder.Record, expect, earlier > 0)
+		v, err = inventory.ReserveForBind(ctx, s, id, holder.Record, in.Expect, earlier > 0)
 	default:
-		if expect != nil && in.Provider == "" {
-			*expect += earlier
+		if in.Provider == "" {
+			holder.Earlier = earlier
 		}
-		v, err = inventory.EnsureReserved(ctx, s, id, expect, holder)
+		v, err = inventory.EnsureReserved(ctx, s, id, in.Expect, holder)
 	}
 	return t.inventoryOf(v, s.provider), err
 }
