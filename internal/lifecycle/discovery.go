@@ -304,11 +304,22 @@ func (d *State) concludeLook(q device.Question, result device.HostResult, duplic
 		d.LastError, d.Clean = f.Message, nil
 		d.countForeignWrite()
 	default:
+		doubt := d.tenantDoubt()
 		d.must(device.Event{Kind: o.Event})
-		d.Fault, d.LastError = f, f.Message
+		d.Fault, d.LastError = cmp.Or(doubt, f), f.Message // the next look finds the hardware as it is
 	}
 	d.Intent.EnsureReserved = d.Intent.EnsureReserved || o.Needs(device.EnsureReserved)
 	return o
+}
+
+// tenantDoubt is the fault that calls the operator because the device's instance may have left it, nil if there is none:
+// nothing else says so.
+func (d *State) tenantDoubt() *device.Fault {
+	f := d.Fault
+	if d.Device.Binding != nil && f != nil && (f.Code == device.CodeReservationChanged || f.Code == device.CodeTenantLeft) {
+		return f
+	}
+	return nil
 }
 
 // findOthers asks for another device that has hardware: two slots with one serial need an operator (F23), and so does

@@ -676,7 +676,7 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 
 // Another client's write between an unbind and the clean does not hide which binding the record is of: the device is
 // cleaned. Where it is of a later one the device is its former instance's, and the operator is called until that unbinds
-// again.
+// again, also where its host finds other hardware meanwhile.
 //
 // F24, F29
 func TestARecordAfterAnUnbindSaysWhichBindingItIsOf(t *testing.T) {
@@ -694,6 +694,11 @@ func TestARecordAfterAnUnbindSaysWhichBindingItIsOf(t *testing.T) {
 	require.Equal(t, []any{device.Allocated, "i1", true},
 		[]any{s.d.Device.State, s.d.instance(), s.d.Status().NeedsOperator})
 	require.Contains(t, s.d.Status().Remedy, "--instance i1")
+	s.swapped()
+	s.refresh()
+	s.rest()
+	require.Contains(t, s.d.Status().Remedy, "--instance i1")
+	require.Contains(t, s.d.Status().LastError, string(device.CodeIdentityChanged))
 	s.released("i1")
 	s.returned()
 	require.False(t, s.d.Status().NeedsOperator)

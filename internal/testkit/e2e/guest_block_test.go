@@ -116,6 +116,7 @@ func testGuestExported(t *testing.T, g *guestSite) {
 	g.awaitReturned(t, d)
 	for name, target := range targets {
 		g.shell(t, target.on, path)
+		outage(t, 6*time.Second) // the last look counts for 5
 		g.Refused(t, device.CodeTargetBusy, "bind", d.Name, "--instance", Instance("alice"))
 		g.shell(t, "%s", target.off)
 		v := g.Show(t, d.Name)

@@ -264,6 +264,9 @@ func (e *explorer) describe(w *world) string {
 		for _, j := range w.d.Jobs {
 			fmt.Fprintf(&b, ", %s: %q", j.ID, j.Phase)
 		}
+		if f := w.d.Fault; f != nil {
+			fmt.Fprintf(&b, ", %s", f.Code)
+		}
 		fmt.Fprintf(&b, "; knows generation %d, seq %d", w.d.Generation, w.d.Seq)
 	}
 	i := w.inv
