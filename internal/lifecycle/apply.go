@@ -76,8 +76,13 @@ func (d *State) apply(e device.Event) error {
 		d.Intent.HardwareChanged = false // its tenant has it, or its verify looks at it
 	}
 	d.logEvent(was, e.Kind)
-	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
-		d.Fault, d.LastError = nil, ""
+	rebound := next.Binding == nil || was.Binding == nil || was.Binding.Number != next.Binding.Number ||
+		e.Kind == device.BindRepeated
+	switch next.State {
+	case device.Available, device.Allocated, device.Manageable:
+		if rebound || d.tenantDoubt() == nil {
+			d.Fault, d.LastError = nil, ""
+		}
 	}
 	if next.AwaitingManualClean && !was.AwaitingManualClean && next.State == device.PendingCleaning {
 		d.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,

@@ -304,9 +304,8 @@ func (d *State) concludeLook(q device.Question, result device.HostResult, duplic
 		d.LastError, d.Clean = f.Message, nil
 		d.countForeignWrite()
 	default:
-		doubt := d.tenantDoubt()
 		d.must(device.Event{Kind: o.Event})
-		d.Fault, d.LastError = cmp.Or(doubt, f), f.Message // the next look finds the hardware as it is
+		d.Fault, d.LastError = cmp.Or(d.tenantDoubt(), f), f.Message // the next look finds the hardware as it is
 	}
 	d.Intent.EnsureReserved = d.Intent.EnsureReserved || o.Needs(device.EnsureReserved)
 	return o
