@@ -29,7 +29,7 @@ PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./wor
 # How long processes of a Temporal cluster are killed and stopped in `make test-cluster`.
 CHAOS ?= 10m
 # Of the end-to-end tests, those that `make cluster-check` runs on a cluster, too.
-SHORT := ^Test(Turnover|KillServerAndWorker|ADatabasePutBackMeetsTheHostsJournal|OneOfEightCleansIsCarriedOut)$$
+SHORT := ^Test(Turnover|KillServerAndWorker|ADatabasePutBackMeetsTheHostsJournal|OneOfEightCleansIsCarriedOut|WhatTemporalKeepsIsEncrypted)$$
 
 # Seconds that each part of `make check` may take on two cores.
 BUDGETS := tidy-check:300 build:900 lint:420 test:2100 cluster-check:300 demo:180

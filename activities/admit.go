@@ -180,8 +180,8 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 	return *last, true
 }
 
-// acquireSlot waits for one of the host's slots, at most maxSlotWait. The place in the queue is that of the step's first
-// attempt. A clean that had a slot comes before those that had none. The wait spends no budget.
+// acquireSlot waits for one of the host's slots, at most maxSlotWait. The place in the queue is that of the step's
+// first attempt. A clean that had a slot comes before those that had none. The wait spends no budget.
 func (a *attempt) acquireSlot(ctx context.Context) (release func(keep bool), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

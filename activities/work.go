@@ -17,7 +17,8 @@ import (
 )
 
 // work runs the step in its own goroutine: I/O that no context can stop must not keep the
-// workflow waiting past the budget. It calls done when the last I/O has returned, with whether the clean keeps its slot.
+// workflow waiting past the budget. It calls done when the last I/O has returned, with whether the clean
+// keeps its slot.
 func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence,
 	done func(keep bool)) (contract.StepResult, error) {
 	remaining := a.in.Budget - a.used

@@ -192,8 +192,8 @@ type Known struct {
 	CleanRecorded bool
 	// Left is the instance of the last binding that ended, or of a later burn that failed
 	// and may have recorded it; "" where there is none. A record of it is explained by a
-	// number up to LeftBinding, that of the binding that ended, 0 of a burn that failed, and at a
-	// generation up to LeftGeneration: with later ones the instance has the device again.
+	// number up to LeftBinding, that of the binding that ended; where that is 0, of a burn that
+	// failed, by a generation up to LeftGeneration. With later ones the instance has the device again.
 	Left           string
 	LeftBinding    int
 	LeftGeneration int64

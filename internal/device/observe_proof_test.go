@@ -376,11 +376,12 @@ func otherRecorded(d Device, s Snapshot) bool {
 	return d.State == Unknown || s.Known.Left != i.Tenant || hasAgain(s) && s.Question != AskReconcile
 }
 
-// hasAgain says that the instance that left has the device again: at a later generation, by no binding of which it is
-// known that it has ended.
+// hasAgain says that the instance that left has the device again: by a later binding, or at a later generation.
 func hasAgain(s Snapshot) bool {
-	ended := s.Inventory.Bindings > 0 && s.Inventory.Bindings <= s.Known.LeftBinding
-	return s.Inventory.Generation > s.Known.LeftGeneration && !ended
+	if s.Inventory.Bindings > 0 && s.Known.LeftBinding > 0 {
+		return s.Inventory.Bindings > s.Known.LeftBinding
+	}
+	return s.Inventory.Generation > s.Known.LeftGeneration
 }
 
 func recordedUseIsSeen(c outcome) string {

@@ -47,9 +47,12 @@ func (r Record) HeldBy(instance string) bool {
 }
 
 // LeftBy says that the record is what an instance left behind: that of its binding with this number, or of an earlier
-// one, or one that was there at this generation.
+// one; or, where either number is not known, one that was there at this generation.
 func (i Inventory) LeftBy(instance string, binding int, generation int64) bool {
-	return i.HeldBy(instance) && (i.Generation <= generation || 0 < i.Bindings && i.Bindings <= binding)
+	if i.Bindings > 0 && binding > 0 {
+		return i.HeldBy(instance) && i.Bindings <= binding
+	}
+	return i.HeldBy(instance) && i.Generation <= generation
 }
 
 // Hold says how an operator holds a device: it is not cleaned and not offered until the operator

@@ -16,8 +16,8 @@ type Holder struct {
 	// Record is to be written; nil keeps what the provider records.
 	Record *device.Record
 	// Left is the instance that had the device last, as far as the caller knows: its record, of a
-	// binding up to LeftBinding or at a generation up to LeftGeneration, is out of date. A later
-	// one is a binding that the caller does not know of.
+	// binding up to LeftBinding or, without numbers, at a generation up to LeftGeneration, is out of
+	// date. A later one is a binding that the caller does not know of.
 	Left           string
 	LeftBinding    int
 	LeftGeneration int64

@@ -311,14 +311,14 @@ func (d *State) concludeLook(q device.Question, result device.HostResult, duplic
 	return o
 }
 
-// tenantDoubt is the fault that calls the operator because the device's instance may have left it, nil if there is none:
-// nothing else says so.
+// tenantDoubt is the fault that calls the operator because the device's instance may have left it, which nothing else
+// says; nil if there is none.
 func (d *State) tenantDoubt() *device.Fault {
 	f := d.Fault
-	if d.Device.Binding != nil && f != nil && (f.Code == device.CodeReservationChanged || f.Code == device.CodeTenantLeft) {
-		return f
+	if f == nil || d.Device.Binding == nil || f.Code != device.CodeReservationChanged && f.Code != device.CodeTenantLeft {
+		return nil
 	}
-	return nil
+	return f
 }
 
 // findOthers asks for another device that has hardware: two slots with one serial need an operator (F23), and so does

@@ -61,6 +61,7 @@ func (d *State) recorded(in contract.ReservationRequest) contract.ReservationReq
 	case dev.State == device.Unknown: // its memory is in doubt
 	case dev.Binding != nil && dev.Binding.Instance != device.UnknownConsumer:
 		in.Record = d.recordOf(dev.Binding.Instance)
+		in.Record.Bindings = dev.Binding.Number
 	case dev.State == device.Retired: // the record of whom it was retired from stays: `forget` asks for it (F31)
 		in.Record = d.recordOf("")
 	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Allocated &&

@@ -500,8 +500,8 @@ type ReservationRequest struct {
 	Expect     *int64 `json:"expect,omitempty"`
 	Generation int64  `json:"generation,omitempty"` // for Unreserve, and the read that follows it
 	// Record is written with it (F24); nil keeps what is recorded. Left is the instance that had
-	// the device last; its record is replaced where it is of a binding up to LeftBinding, or the
-	// provider's generation is at most LeftGeneration, any other instance's stays.
+	// the device last; its record is replaced where it is of a binding up to LeftBinding or, without
+	// numbers, the provider's generation is at most LeftGeneration, any other instance's stays.
 	Record         *device.Record `json:"record,omitempty"`
 	Left           string         `json:"left,omitempty"`
 	LeftBinding    int            `json:"left_binding,omitempty"`

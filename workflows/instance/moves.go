@@ -24,8 +24,8 @@ func (i *instance) migrate(in contract.InstanceMoveInput, request string, live b
 	return nil
 }
 
-// confirm ends a migration: the source is unbound, and is cleaned before anybody else gets it. The devices that stay are
-// asked first: without them, the data on the source is all that the instance has.
+// confirm ends a migration: the source is unbound, and is cleaned before anybody else gets it. The devices that stay
+// are asked first: without them, the data on the source is all that the instance has.
 func (i *instance) confirm() error {
 	if len(i.Devices) == 0 {
 		return refuse(device.CodeRefused, "no device of the destination is the instance's any more",
