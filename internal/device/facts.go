@@ -179,9 +179,9 @@ var (
 		return s.Answer == Answered && !otherProvider.holds(d, s) && s.Inventory.Reserved == 0 &&
 			(s.Inventory.Used > 0 || s.Inventory.Generation <= s.Known.Generation+1)
 	}}
-	changedHands = fact{"another provider or generation", func(d Device, s Snapshot) bool {
+	changedHands = fact{"in use, or another provider or generation", func(d Device, s Snapshot) bool {
 		return s.Answer == Answered && !lowered.holds(d, s) &&
-			(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)
+			(inUse.holds(d, s) || otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)
 	}}
 	unwritten = fact{"the generation is the same", func(d Device, s Snapshot) bool {
 		return s.Answer == Answered && !lowered.holds(d, s) && !changedHands.holds(d, s)

@@ -130,6 +130,7 @@ func repeatsSafely(c outcome) string {
 		unless(c.device.Returning || c.device.Allocatable(), "the device is not offered"),
 		unless(!c.device.Dirty, "the device is dirty"),
 		unless(!c.snapshot.Refused, "the inventory refused it for good"),
+		unless(i.Used == 0 && !otherRecorded(c.device, c.snapshot), "somebody has the device"),
 		unless(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider,
 			"another writer changed the provider"))
 }
