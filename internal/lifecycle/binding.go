@@ -427,6 +427,8 @@ func (d *State) serverOfBinding(j *Job, out Outcome) {
 		d.refused(j, f)
 	case !ours:
 		d.refused(j, d.takenMeanwhile())
+	case d.Device.State == device.Unknown:
+		d.refused(j, d.notKnownYet())
 	case found.Ownership == device.PoolOurs:
 		d.adopt(j, in)
 		d.done(j, contract.Result{Binding: number, Device: d.Status(), Already: true}, nil)

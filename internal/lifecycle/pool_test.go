@@ -738,6 +738,30 @@ func TestABindThatTheApplianceRefusesIsGivenBack(t *testing.T) {
 	}
 }
 
+// The appliance answers a bind of a device whose state is not known any more: it is refused until the inventory was read.
+//
+// F42
+func TestABindIsAnsweredWhileItsDeviceIsUnknown(t *testing.T) {
+	s := server(t).offers()
+	s.inv.Reserved, s.inv.Generation, s.inv.Tenant = 1, s.inv.Generation+1, new("i1")
+	s.hint()
+	s.reach(device.Allocated)
+	s.rest()
+	bind, err := s.send(contract.VerbBind, bindI1)
+	require.NoError(t, err)
+	s.answers(contract.ActivityReadReservation)
+	s.inv.Tenant = new("")
+	s.inv.WriteByOther(1)
+	s.hint()
+	s.answers(contract.ActivityReadReservation)
+	require.Equal(t, device.Unknown, s.d.Device.State)
+	s.answers(contract.ActivityReadPool)
+	s.faultOf(device.CodeReservationUnknown, bind.Err)
+	require.NoError(t, s.d.Defect)
+	s.lasts(time.Hour)
+	s.boundTo("i2")
+}
+
 // An operator's server that others have when its named steps would begin stays the operator's: when they leave it is
 // neither cleaned nor offered, and shows what was found.
 //

@@ -312,9 +312,13 @@ func (d *State) nowKnown(j *Job, o Outcome) {
 			"an instance has the device by the inventory: the step of its clean is being stopped",
 			"repeat the request once the step has stopped")})
 	default:
-		d.back(j, Outcome{Err: d.refuse(device.CodeReservationUnknown,
-			"who has the device is not known yet: the inventory is being asked", "wait until the inventory has been read")})
+		d.back(j, Outcome{Err: d.notKnownYet()})
 	}
+}
+
+func (d *State) notKnownYet() error {
+	return d.refuse(device.CodeReservationUnknown, "who has the device is not known yet: the inventory is being asked",
+		"wait until the inventory has been read")
 }
 
 // boundSince says that a bind began since the job noted the claims. A binding that was read from the record, or that an

@@ -51,6 +51,9 @@ func (t turn) decide(in lifecycle.Input) {
 	t.w.d.Decide(in, t.w.now, settings{t})
 	for t.lookedUp() {
 	}
+	if err := t.w.d.Defect; err != nil {
+		t.broken("a defect: " + err.Error())
+	}
 	if t.of != nil {
 		t.of.signaled(t.w.d.Mail)
 	}
