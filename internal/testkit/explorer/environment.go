@@ -464,8 +464,8 @@ var worldMoves = []move{
 		return true
 	}},
 	{name: "the inventory is put back", do: func(t turn) bool {
-		if !t.w.hasSaved || t.w.saved == t.w.inv || t.w.forgot || !t.fault() {
-			return false
+		if !t.w.hasSaved || t.w.saved == t.w.inv || t.w.forgot || t.w.late != nil || !t.fault() {
+			return false // that takes longer than any request is on its way
 		}
 		t.w.inv, t.w.saved, t.w.hasSaved, t.w.forgets = t.w.saved, stock{}, false, true
 		return true

@@ -33,10 +33,9 @@ func TestSimulate(t *testing.T) {
 			for i := range devices / 2 {
 				s := Simulation{Kind: kind, Seed: uint64(seed + i), Turnovers: turnovers}
 				moves, found := s.Run()
-				if found != nil {
-					t.Fatalf("%s: %s", s, found)
+				if all += moves; found != nil {
+					t.Errorf("%s: %s", s, found) // the other seeds may find something else
 				}
-				all += moves
 			}
 			t.Logf("%d turnovers in %d moves", devices/2*turnovers, all)
 		})

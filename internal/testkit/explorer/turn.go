@@ -206,7 +206,8 @@ func (t turn) follow(was device.Device) {
 	// A use that the record names is a later tenant's than its operator's command.
 	t.w.held = t.w.held && (d.State != device.Allocated || d.Binding != nil && d.Binding.Held)
 	// An override ends when the device is dirty again. The write under way was right when it was sent (F30 undoes it).
-	inUse := d.State == device.Available || d.State == device.Allocated
+	// What an unknown device is, its inventory says: the bind that was being answered may have been carried out.
+	inUse := d.State == device.Available || d.State == device.Allocated || d.State == device.Unknown
 	t.w.accepted = t.w.accepted && (!d.Dirty || inUse || t.beingLowered())
 }
 
