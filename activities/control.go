@@ -75,8 +75,7 @@ func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRe
 // not answer.
 func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	return c.withProvider(ctx, in, func(id string) (device.Inventory, error) {
-		holder := inventory.Holder{Record: recordFor(in), Left: in.Left, LeftBinding: in.LeftBinding,
-			LeftGeneration: in.LeftGeneration}
+		holder := inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration}
 		if in.Provider == "" {
 			// Each earlier attempt may have written once before its answer was lost. To a
 			// provider of Nova's others write too: there the doubt stays, and it is cleaned.

@@ -102,19 +102,19 @@ var (
 )
 
 // explains says that the device knows why the provider records this instance: it has the
-// device, or it left and has no later binding. An unknown device explains nothing by what
+// device, or it left and nothing was written since. An unknown device explains nothing by what
 // it remembers of earlier instances. Whatever a burn under way has recorded, its own answer shows.
 func explains(d Device, s Snapshot) bool {
 	i, k := s.Inventory, s.Known
 	switch {
 	case d.Binding != nil && i.HeldBy(d.Binding.Instance) && i.Bindings <= d.Binding.Number:
 		return true
-	case d.State == Unknown:
+	case d.State == Unknown || !i.HeldBy(k.Left):
 		return false
 	case s.Question == AskReconcile: // which knows no generation
-		return i.HeldBy(k.Left)
+		return true
 	}
-	return i.LeftBy(k.Left, k.LeftBinding, k.LeftGeneration)
+	return i.Generation <= k.LeftGeneration
 }
 
 // What the device is, beside its state.

@@ -191,11 +191,9 @@ type Known struct {
 	// CleanRecorded: a clean has recorded its own generation, from which it returns.
 	CleanRecorded bool
 	// Left is the instance of the last binding that ended, or of a later burn that failed
-	// and may have recorded it; "" where there is none. A record of it is explained by a
-	// number up to LeftBinding, that of the binding that ended; where that is 0, of a burn that
-	// failed, by a generation up to LeftGeneration. With later ones the instance has the device again.
+	// and may have recorded it; "" where there is none. A record of it is explained at a
+	// generation up to LeftGeneration: at a later one the instance has the device again.
 	Left           string
-	LeftBinding    int
 	LeftGeneration int64
 }
 
@@ -252,14 +250,14 @@ func (k Known) After(d Device, i Inventory, compared bool) (known Known, readAga
 	}
 	readAgain = k.recreated(d, i)
 	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded, Left: k.Left,
-		LeftBinding: k.LeftBinding, LeftGeneration: k.LeftGeneration}
+		LeftGeneration: k.LeftGeneration}
 	if readAgain {
 		known.Provider = k.Provider
 	}
 	// Nothing follows from an instance that the provider of a retired device records: it stays
 	// unexplained, and no later write takes it for one that has left.
 	if d.State == Retired && d.Owner != OwnerNova && i.Witness == WitnessBound &&
-		!i.LeftBy(k.Left, k.LeftBinding, k.LeftGeneration) {
+		!(i.HeldBy(k.Left) && i.Generation <= k.LeftGeneration) {
 		known.Generation = k.Generation
 	}
 	return known, readAgain

@@ -138,11 +138,6 @@ func snapshots(q Question) []Snapshot {
 					left.Known.Left = own
 					for _, left.Known.LeftGeneration = range []int64{ourGeneration, ourGeneration + 1} {
 						all = append(all, left.Answered(i))
-						for _, left.Known.LeftBinding = range []int{r.Bindings - 1, r.Bindings} {
-							if r.Bindings > 0 {
-								all = append(all, left.Answered(i))
-							}
-						}
 					}
 				}
 			}
@@ -199,8 +194,7 @@ func describeSnapshot(s Snapshot) string {
 		i.Consumers, i.Generation, i.Provider)
 	add(s.Answer != NotAsked, "known %d of %q", s.Known.Generation, s.Known.Provider)
 	add(i.Witness != WitnessNone, "record %s %s", i.Witness, i.Tenant)
-	add(s.Known.Left != "", "left %s at %d, binding %d", s.Known.Left, s.Known.LeftGeneration,
-		s.Known.LeftBinding)
+	add(s.Known.Left != "", "left %s at %d", s.Known.Left, s.Known.LeftGeneration)
 	add(s.CleanStarted, "clean started")
 	add(s.CleanReserved, "clean reserved")
 	add(s.Known.CleanRecorded, "clean recorded")

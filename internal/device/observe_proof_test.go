@@ -241,7 +241,7 @@ func reconcileAgrees(c outcome) string {
 	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
 		d.State == Allocated && (d.Binding == nil || d.Binding.Observed != (d.Owner == OwnerNova)) ||
 		d.Owner != OwnerNova && s.Known.Provider != s.Inventory.Provider ||
-		s.Inventory.HeldBy(s.Known.Left) && hasAgain(s) {
+		s.Inventory.HeldBy(s.Known.Left) && s.Inventory.Generation > s.Known.LeftGeneration {
 		return ""
 	}
 	recheck := s
@@ -374,15 +374,8 @@ func otherRecorded(d Device, s Snapshot) bool {
 	if d.Binding != nil && d.Binding.Instance == i.Tenant {
 		return false
 	}
-	return d.State == Unknown || s.Known.Left != i.Tenant || hasAgain(s) && s.Question != AskReconcile
-}
-
-// hasAgain says that the instance that left has the device again: by a later binding, or at a later generation.
-func hasAgain(s Snapshot) bool {
-	if s.Inventory.Bindings > 0 && s.Known.LeftBinding > 0 {
-		return s.Inventory.Bindings > s.Known.LeftBinding
-	}
-	return s.Inventory.Generation > s.Known.LeftGeneration
+	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration &&
+		s.Question != AskReconcile
 }
 
 func recordedUseIsSeen(c outcome) string {

@@ -46,15 +46,6 @@ func (r Record) HeldBy(instance string) bool {
 	return r.Witness == WitnessBound && SameTenant(r.Tenant, instance)
 }
 
-// LeftBy says that the record is what an instance left behind: that of its binding with this number, or of an earlier
-// one; or, where either number is not known, one that was there at this generation.
-func (i Inventory) LeftBy(instance string, binding int, generation int64) bool {
-	if i.Bindings > 0 && binding > 0 {
-		return i.HeldBy(instance) && i.Bindings <= binding
-	}
-	return i.HeldBy(instance) && i.Generation <= generation
-}
-
 // Hold says how an operator holds a device: it is not cleaned and not offered until the operator
 // lets it go (SAFETY F43).
 type Hold string

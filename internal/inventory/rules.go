@@ -15,11 +15,10 @@ const maxTries = 5
 type Holder struct {
 	// Record is to be written; nil keeps what the provider records.
 	Record *device.Record
-	// Left is the instance that had the device last, as far as the caller knows: its record, of a
-	// binding up to LeftBinding or, without numbers, at a generation up to LeftGeneration, is out of
-	// date. A later one is a binding that the caller does not know of.
+	// Left is the instance that had the device last, as far as the caller knows: its record,
+	// at a generation up to LeftGeneration, is out of date. A later one is a binding that
+	// the caller does not know of.
 	Left           string
-	LeftBinding    int
 	LeftGeneration int64
 	// Earlier is how many writes of this very call may have been made before, without the caller knowing their answers.
 	Earlier int64
@@ -31,7 +30,7 @@ type Holder struct {
 // that. An instance that the caller does not name keeps its record.
 func (h Holder) replaces(v device.Inventory) *device.Record {
 	if h.Record == nil || v.Witness == device.WitnessBound && !v.HeldBy(h.Record.Tenant) &&
-		!v.LeftBy(h.Left, h.LeftBinding, h.LeftGeneration) {
+		!(v.HeldBy(h.Left) && v.Generation <= h.LeftGeneration) {
 		return nil
 	}
 	return h.Record

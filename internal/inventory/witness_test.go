@@ -27,12 +27,8 @@ func (w *fixture) requireRecord(witness device.Witness, tenant string) {
 	require.Equal(w.t, tenant, st.Tenant)
 }
 
-func ptr(tenant string) *device.Record { return numbered(tenant, 0) }
-
-// numbered is the record of a binding.
-func numbered(tenant string, binding int) *device.Record {
+func ptr(tenant string) *device.Record {
 	r := device.RecordOf(tenant)
-	r.Bindings = binding
 	return &r
 }
 
@@ -100,27 +96,24 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 		recorded *device.Record
 		tenant   *device.Record
 		left     string
-		later    bool // the provider was written since the caller knows it
+		later    bool // the record is newer than what the caller knows
 		want     device.Witness
 		who      string
-		ended    int // the binding of left that ended
 	}{
-		{"none, kept", nil, nil, "", false, device.WitnessNone, "", 0},
-		{"none, cleared", nil, ptr(""), "", false, device.WitnessFree, "", 0},
-		{"none, bound", nil, ptr(tenant), "", false, device.WitnessBound, tenant, 0},
-		{"free, kept", ptr(""), nil, "", false, device.WitnessFree, "", 0},
-		{"free, cleared", ptr(""), ptr(""), "", false, device.WitnessFree, "", 0},
-		{"free, bound", ptr(""), ptr(tenant), "", false, device.WitnessBound, tenant, 0},
-		{"bound, kept", ptr(tenant), nil, tenant, false, device.WitnessBound, tenant, 0},
-		{"left, cleared", ptr(tenant), ptr(""), tenant, false, device.WitnessFree, "", 0},
-		{"left by its name", ptr(device.TenantUUID(name)), ptr(""), name, false, device.WitnessFree, "", 0},
-		{"left, and came back since", numbered(tenant, 3), ptr(""), tenant, true, device.WitnessBound, tenant, 2},
-		{"left, and written since", numbered(tenant, 2), ptr(""), tenant, true, device.WitnessFree, "", 2},
-		{"left, and of no known binding", ptr(tenant), ptr(""), tenant, true, device.WitnessBound, tenant, 2},
-		{"bound, and no instance left", ptr(tenant), ptr(""), "", false, device.WitnessBound, tenant, 0},
-		{"bound, another left", ptr(tenant), ptr(""), otherTenant, false, device.WitnessBound, tenant, 0},
-		{"bound to another", ptr(tenant), ptr(otherTenant), "", false, device.WitnessBound, tenant, 0},
-		{"bound to the same", ptr(tenant), ptr(tenant), "", false, device.WitnessBound, tenant, 0},
+		{"none, kept", nil, nil, "", false, device.WitnessNone, ""},
+		{"none, cleared", nil, ptr(""), "", false, device.WitnessFree, ""},
+		{"none, bound", nil, ptr(tenant), "", false, device.WitnessBound, tenant},
+		{"free, kept", ptr(""), nil, "", false, device.WitnessFree, ""},
+		{"free, cleared", ptr(""), ptr(""), "", false, device.WitnessFree, ""},
+		{"free, bound", ptr(""), ptr(tenant), "", false, device.WitnessBound, tenant},
+		{"bound, kept", ptr(tenant), nil, tenant, false, device.WitnessBound, tenant},
+		{"left, cleared", ptr(tenant), ptr(""), tenant, false, device.WitnessFree, ""},
+		{"left by its name", ptr(device.TenantUUID(name)), ptr(""), name, false, device.WitnessFree, ""},
+		{"left, and came back since", ptr(tenant), ptr(""), tenant, true, device.WitnessBound, tenant},
+		{"bound, and no instance left", ptr(tenant), ptr(""), "", false, device.WitnessBound, tenant},
+		{"bound, another left", ptr(tenant), ptr(""), otherTenant, false, device.WitnessBound, tenant},
+		{"bound to another", ptr(tenant), ptr(otherTenant), "", false, device.WitnessBound, tenant},
+		{"bound to the same", ptr(tenant), ptr(tenant), "", false, device.WitnessBound, tenant},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t, false, false)
@@ -129,7 +122,7 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 				knows--
 			}
 			v, err := inventory.EnsureReserved(t.Context(), w.faulty, w.id, nil,
-				inventory.Holder{Record: test.tenant, Left: test.left, LeftBinding: test.ended, LeftGeneration: knows})
+				inventory.Holder{Record: test.tenant, Left: test.left, LeftGeneration: knows})
 			require.NoError(t, err)
 			require.True(t, v.Burned())
 			require.Equal(t, test.want, v.Witness, "the caller must see it")

@@ -11,13 +11,12 @@ import (
 
 // known is what the state records of the inventory.
 func (d *State) known() device.Known {
-	left, binding := d.Left()
+	left := d.Left()
 	if b := d.Device.Binding; b != nil {
-		left, binding = b.Instance, b.Number // it may leave before the answer comes
+		left = b.Instance // it may leave before the answer comes
 	}
 	return device.Known{Generation: d.Generation, Provider: d.Provider, Uncertain: d.GenerationUncertain,
-		CleanRecorded: d.Clean != nil, Left: left, LeftBinding: binding,
-		LeftGeneration: d.leftGeneration()}
+		CleanRecorded: d.Clean != nil, Left: left, LeftGeneration: d.leftGeneration()}
 }
 
 // recordOf is what this workflow records of the device if the instance has it; "" is none.
@@ -30,8 +29,7 @@ func (d *State) recordOf(instance string) *device.Record {
 // cleared is a request that also records that no instance has the device (F24), as the first write of a clean or a
 // return does. The record of the instance that left is replaced, any other one stays.
 func (d *State) cleared(in contract.ReservationRequest) contract.ReservationRequest {
-	in.Record, in.LeftGeneration = d.recordOf(""), d.leftGeneration()
-	in.Left, in.LeftBinding = d.Left()
+	in.Record, in.Left, in.LeftGeneration = d.recordOf(""), d.Left(), d.leftGeneration()
 	return in
 }
 
@@ -56,16 +54,14 @@ func (d *State) leftGeneration() int64 {
 // recorded is a request that also records again who has a bound device, or that its last instance has left (F24), and
 // that an operator holds it (F43).
 func (d *State) recorded(in contract.ReservationRequest) contract.ReservationRequest {
-	left, _ := d.Left()
 	switch dev := d.Device; {
 	case dev.State == device.Unknown: // its memory is in doubt
 	case dev.Binding != nil && dev.Binding.Instance != device.UnknownConsumer:
 		in.Record = d.recordOf(dev.Binding.Instance)
-		in.Record.Bindings = dev.Binding.Number
 	case dev.State == device.Retired: // the record of whom it was retired from stays: `forget` asks for it (F31)
 		in.Record = d.recordOf("")
 	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Allocated &&
-		(left != "" || dev.Hold() != device.HoldNone):
+		(d.Left() != "" || dev.Hold() != device.HoldNone):
 		return d.cleared(in)
 	}
 	return in
@@ -175,7 +171,6 @@ func (d *State) reserve(j *Job, in contract.ReservationRequest, how How) {
 // reserved for, unless that one has unbound it and only the next clean takes the record away. Of a retired device every
 // record counts. "" if no instance has it, or if there is no provider.
 func (d *State) tenantOf(found device.Inventory, f *device.Fault) (string, error) {
-	left, _ := d.Left()
 	switch {
 	case f != nil && f.Code == device.CodeNoProvider:
 		return "", nil
@@ -183,7 +178,7 @@ func (d *State) tenantOf(found device.Inventory, f *device.Fault) (string, error
 		return "", f
 	case found.Used > 0:
 		return found.Consumer(), nil
-	case found.Witness == device.WitnessBound && (d.Device.State == device.Retired || found.Tenant != left):
+	case found.Witness == device.WitnessBound && (d.Device.State == device.Retired || found.Tenant != d.Left()):
 		return found.Tenant, nil
 	}
 	return "", nil

@@ -99,10 +99,10 @@ func Memo(s *contract.DeviceState) contract.StatusMemo {
 	}
 	switch s.Device.State {
 	case device.Manageable, device.Error, device.Retired:
-		f.Left, _ = s.Left()
+		f.Left = s.Left()
 	case device.PendingCleaning:
 		if s.Device.AwaitingManualClean {
-			f.Left, _ = s.Left()
+			f.Left = s.Left()
 		}
 	}
 	return f

@@ -106,21 +106,20 @@ func (s *DeviceState) Reservation() string {
 	return number
 }
 
-// Left is the instance of the last binding that ended, with its number, or of a later burn that failed and
-// may have recorded it, with 0; "" if there is none.
-func (s *DeviceState) Left() (instance string, binding int) {
+// Left is the instance of the last binding that ended, or of a later burn that failed and
+// may have recorded it; "" if there is none.
+func (s *DeviceState) Left() string {
 	if s.BurnedFor != "" {
-		return s.BurnedFor, 0
+		return s.BurnedFor
 	}
 	ended := s.History
 	if s.Device.Binding != nil {
 		ended = ended[:max(len(ended)-1, 0)]
 	}
 	if len(ended) == 0 {
-		return "", 0
+		return ""
 	}
-	last := ended[len(ended)-1]
-	return last.Instance, last.Number
+	return ended[len(ended)-1].Instance
 }
 
 // Knows says that the instance has or had one of the last bindings, or a burn that failed.
@@ -500,11 +499,10 @@ type ReservationRequest struct {
 	Expect     *int64 `json:"expect,omitempty"`
 	Generation int64  `json:"generation,omitempty"` // for Unreserve, and the read that follows it
 	// Record is written with it (F24); nil keeps what is recorded. Left is the instance that had
-	// the device last; its record is replaced where it is of a binding up to LeftBinding or, without
-	// numbers, the provider's generation is at most LeftGeneration, any other instance's stays.
+	// the device last; its record is replaced where the provider's generation is at most
+	// LeftGeneration, any other instance's stays.
 	Record         *device.Record `json:"record,omitempty"`
 	Left           string         `json:"left,omitempty"`
-	LeftBinding    int            `json:"left_binding,omitempty"`
 	LeftGeneration int64          `json:"left_generation,omitempty"`
 	// EarlierWrites is how often this very call may have been carried out before the first
 	// attempt of this activity, without the workflow knowing: a local activity runs again when

@@ -223,7 +223,6 @@ func (k *keyer) snapshot(s device.Snapshot) {
 	k.text(string(s.Question), s.Known.Provider, s.Known.Left)
 	k.gen(s.Known.Generation)
 	k.gen(s.Known.LeftGeneration)
-	k.number(int64(s.Known.LeftBinding))
 	k.flags(s.Known.Uncertain, s.Known.CleanRecorded, s.Refused)
 }
 
@@ -240,7 +239,6 @@ func (k *keyer) call(c lifecycle.Call) {
 	k.text(in.Provider, in.Left)
 	k.gen(in.Generation)
 	k.gen(in.LeftGeneration)
-	k.number(int64(in.LeftBinding))
 	if in.Expect != nil {
 		k.gen(*in.Expect)
 	}

@@ -130,8 +130,7 @@ func (t turn) requested(s store, c lifecycle.Call, in contract.ReservationReques
 	case t.nova && in.Provider != "" && in.Provider != id:
 		return device.Inventory{}, &device.Fault{Code: device.CodeInventoryGenerationAhead}
 	}
-	holder := inventory.Holder{Record: in.Record, Left: in.Left, LeftBinding: in.LeftBinding,
-		LeftGeneration: in.LeftGeneration}
+	holder := inventory.Holder{Record: in.Record, Left: in.Left, LeftGeneration: in.LeftGeneration}
 	if t.nova {
 		holder = inventory.Holder{}
 	}
