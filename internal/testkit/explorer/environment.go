@@ -63,8 +63,8 @@ func inventoryMoves(of int) []move {
 		}},
 		{name: by + ": its request is carried out, and will be once more", do: func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || t.w.late != nil || reads(c) || !t.fault() {
-				return false
+			if !ok || t.w.late != nil || t.w.forgets || reads(c) || !t.fault() {
+				return false // generations come again after a put-back, and with one of them what was sent before
 			}
 			found, f := t.carryOut(*c, t.w.attempts[of])
 			t.w.late = &lateCall{*c, t.w.attempts[of] + 1}
@@ -264,7 +264,10 @@ func (t turn) runStep(answers bool) bool {
 	if c == nil {
 		return false
 	}
-	in := c.In.(contract.StepInput)
+	in, seen := c.In.(contract.StepInput), t.w.now
+	if t.w.stepDone {
+		seen = t.w.doneAt
+	}
 	end := func(of workDone, f *device.Fault) bool {
 		if !answers {
 			t.w.attempts[0]++
@@ -273,7 +276,7 @@ func (t turn) runStep(answers bool) bool {
 		t.w.stepDone = false
 		o := lifecycle.Outcome{Fault: f}
 		if f == nil {
-			o.Found = &contract.StepAnswer{SeenAt: t.w.now,
+			o.Found = &contract.StepAnswer{SeenAt: seen,
 				StepResult: contract.StepResult{Step: of.step, Clean: of.clean, Seq: int64(of.seq)}}
 		} else if f.Code == device.CodeSuperseded {
 			r := h.record
@@ -674,13 +677,15 @@ func lost(m move) move {
 			w.held = before.held && after.held // who lets it go has done so, answered or not
 			for n := range w.tenants {         // who asks to unbind has left, answered or not
 				w.tenants[n].has = before.tenants[n].has && after.tenants[n].has
+				if after.tenants[n].denied == noDenial {
+					w.tenants[n].denied = noDenial // whoever asked has no answer
+				}
 				if after.asked[n] != before.asked[n] {
-					w.tenants[n].denied = noDenial // whoever asked for it has no answer
 					w.asked[n], w.binds, w.open[n] = after.asked[n], after.binds, true
 				}
 			}
 			if step := before.steps(); step != nil && (after.steps() == nil || after.steps().Key != step.Key) {
-				w.host, w.bytes, w.stepDone = after.host, after.bytes, true
+				w.host, w.bytes, w.stepDone, w.doneAt = after.host, after.bytes, true, before.now
 			}
 			*t.w = w
 			return true

@@ -98,6 +98,9 @@ func (e *explorer) write(k *keyer, w *world) {
 	if k.as != nil {
 		maphash.WriteComparable(&k.hash, env)
 	}
+	if env.stepDone {
+		k.age(w.doneAt)
+	}
 	if l := w.late; l != nil {
 		k.call(l.call)
 		k.number(int64(l.attempt))

@@ -49,6 +49,7 @@ type world struct {
 	answer    *lateAnswer // nil: there is none
 	now       time.Time
 	lostAt    time.Time // when the last workflow was lost
+	doneAt    time.Time // when the step ended whose result is in the history (stepDone)
 	environment
 }
 
