@@ -68,8 +68,8 @@ func (s *Slots) Load() (used, queued int) {
 
 // Acquire waits for a slot, and returns the function that releases it, whose second call does nothing: it may keep the
 // slot for the clean's next step, whose Acquire then does not wait. A slot that nothing takes up becomes free after
-// keepSlotFor, and at once for another clean of the same device. While Acquire waits, it calls waiting with the position
-// in the queue, from 1: at once and on each change. It returns when ctx ends, with the cause.
+// keepSlotFor, and at once for another clean of the same device. While Acquire waits, it calls waiting with the
+// position in the queue, from 1: at once and on each change. It returns when ctx ends, with the cause.
 func (s *Slots) Acquire(ctx context.Context, c Claim, waiting func(position int)) (release func(keep bool), err error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))

@@ -738,7 +738,8 @@ func TestABindThatTheApplianceRefusesIsGivenBack(t *testing.T) {
 	}
 }
 
-// The appliance answers a bind of a device whose state is not known any more: it is refused until the inventory was read.
+// The appliance answers a bind of a device whose state is not known any more: it is refused until the inventory was
+// read.
 //
 // F42
 func TestABindIsAnsweredWhileItsDeviceIsUnknown(t *testing.T) {

@@ -474,8 +474,12 @@ var worldMoves = []move{
 		return true
 	}},
 	{name: "the database is put back", do: func(t turn) bool {
-		if t.w.backup == nil || t.w.backup == t.w.d || t.w.forgets || t.shared && t.w.backup.Clean != nil || !t.fault() {
-			return false // the server of a clean may be that of others by now, and nothing stops its step
+		b := t.w.backup
+		if b == nil || b == t.w.d || t.w.forgets || t.shared && b.Clean != nil ||
+			t.w.held && b.Device.Maintenance == device.MaintenanceTaken || !t.fault() {
+			// The server of a clean may be that of others by now, and nothing stops its step. One that others had then is
+			// cleaned when they leave, whoever has taken it since.
+			return false
 		}
 		t.w.held = t.w.held && t.holdRecorded()
 		t.w.d, t.w.backup, t.w.forgot = t.w.backup, nil, true
