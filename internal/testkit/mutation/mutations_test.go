@@ -71,8 +71,8 @@ var mutations = []mutation{
 	{
 		rule: "F5", name: "reserved is lowered only with the recorded generation",
 		file: "internal/device/facts.go",
-		old:  `(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)`,
-		new:  `otherProvider.holds(d, s)`,
+		old:  `(inUse.holds(d, s) || otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)`,
+		new:  `(inUse.holds(d, s) || otherProvider.holds(d, s))`,
 		pkg:  "./internal/lifecycle", test: "TestReservationChangedIsCleanedAgain",
 	},
 	{
