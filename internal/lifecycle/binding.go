@@ -429,6 +429,9 @@ func (d *State) serverOfBinding(j *Job, out Outcome) {
 		d.refused(j, d.takenMeanwhile())
 	case d.Device.State == device.Unknown:
 		d.refused(j, d.notKnownYet())
+	case d.poolChanges(): // the profile that is on it may be gone in a moment
+		d.refused(j, d.refuse(device.CodeReservationUnknown, "the profile of its server is being changed",
+			"repeat it in a moment"))
 	case found.Ownership == device.PoolOurs:
 		d.adopt(j, in)
 		d.done(j, contract.Result{Binding: number, Device: d.Status(), Already: true}, nil)

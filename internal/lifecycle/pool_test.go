@@ -763,6 +763,30 @@ func TestABindIsAnsweredWhileItsDeviceIsUnknown(t *testing.T) {
 	s.boundTo("i2")
 }
 
+// An inventory that was put back shows a tenant while the profile of his last clean is being removed: he gets the server
+// once that has ended, with a profile or not at all.
+//
+// F42
+func TestABindIsNotGrantedWhileAProfileIsRemoved(t *testing.T) {
+	s := server(t).offers().boundTo("i1")
+	s.released("i1")
+	s.until("verify")
+	s.inv.Tenant = new("i1")
+	s.inv.WriteByOther(1)
+	s.hint()
+	s.answers("verify")
+	s.answers(contract.ActivityReadReservation)
+	require.Equal(t, device.Allocated, s.d.Device.State)
+	require.True(t, s.d.poolChanges())
+	bind, err := s.send(contract.VerbBind, contract.BindInput{Instance: "i1", Request: "again"})
+	require.NoError(t, err)
+	s.answers(contract.ActivityEnsureReserved)
+	for !bind.Ended {
+		s.end(bind)
+	}
+	s.faultOf(device.CodeReservationUnknown, bind.Err)
+}
+
 // An operator's server that others have when its named steps would begin stays the operator's: when they leave it is
 // neither cleaned nor offered, and shows what was found.
 //
