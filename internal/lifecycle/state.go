@@ -421,12 +421,7 @@ func (d *State) settle() {
 }
 
 func (d *State) settleOnce() bool {
-	if d.Holder == "" && len(d.Queue) > 0 {
-		j := d.job(d.Queue[0])
-		d.Queue, j.queued, d.Holder, d.acting = d.Queue[1:], false, j.ID, j.Act
-		rowOf(j.Phase).begin(d, j)
-		return true
-	}
+	// First, what has come: the next call is made by what follows from it.
 	for _, j := range d.Jobs {
 		if r := rowOf(j.Phase); !j.Ended && r.until != nil && r.until(d, j) {
 			d.acting = j.Act
@@ -434,6 +429,12 @@ func (d *State) settleOnce() bool {
 			r.then(d, j, Outcome{})
 			return true
 		}
+	}
+	if d.Holder == "" && len(d.Queue) > 0 {
+		j := d.job(d.Queue[0])
+		d.Queue, j.queued, d.Holder, d.acting = d.Queue[1:], false, j.ID, j.Act
+		rowOf(j.Phase).begin(d, j)
+		return true
 	}
 	switch {
 	case !d.PausedUntil.IsZero() && d.Device.State != d.PausedIn:

@@ -476,7 +476,7 @@ var worldMoves = []move{
 	{name: "the database is put back", do: func(t turn) bool {
 		b := t.w.backup
 		if b == nil || b == t.w.d || t.w.forgets || t.shared && b.Clean != nil ||
-			t.w.held && b.Device.Maintenance == device.MaintenanceTaken || !t.fault() {
+			t.w.held && (b.Device.Maintenance == device.MaintenanceTaken || b.Device.LostRace) || !t.fault() {
 			// The server of a clean may be that of others by now, and nothing stops its step. One that others had then is
 			// cleaned when they leave, whoever has taken it since.
 			return false
