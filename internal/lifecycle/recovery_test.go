@@ -654,6 +654,25 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 	}
 }
 
+// A burn was lost with its task, and its claim is given back while the device is about to be compared: the first write
+// after that removes the record, whoever makes it.
+//
+// F24
+func TestTheFirstWriteAfterAnInstanceHasLeftRemovesItsRecord(t *testing.T) {
+	s := newScene(t).offers()
+	claim := bindI1
+	claim.Deadline = s.now.Add(time.Minute).Format(time.RFC3339)
+	s.ok(contract.VerbClaim, claim)
+	s.inv.Reserved, s.inv.Generation, s.inv.Tenant = 1, s.inv.Generation+1, new("i1")
+	_, err := s.send(contract.VerbUnclaim, bindI1)
+	require.NoError(t, err)
+	s.hint()
+	s.answers(contract.ActivityReadReservation)
+	require.Equal(t, device.PendingCleaning, s.d.Device.State)
+	s.answers(contract.ActivityEnsureReserved)
+	require.Empty(t, s.recorded())
+}
+
 // A bound device whose record was removed, or says that no instance has the device, gets it written again, once.
 //
 // F24
