@@ -763,8 +763,8 @@ func TestABindIsAnsweredWhileItsDeviceIsUnknown(t *testing.T) {
 	s.boundTo("i2")
 }
 
-// An inventory that was put back shows a tenant while the profile of his last clean is being removed: he gets the server
-// once that has ended, with a profile or not at all.
+// An inventory that was put back shows a tenant while the profile of his last clean is being removed: he gets the
+// server once that has ended, with a profile or not at all.
 //
 // F42
 func TestABindIsNotGrantedWhileAProfileIsRemoved(t *testing.T) {
