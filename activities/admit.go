@@ -19,8 +19,8 @@ import (
 )
 
 // maxSlotWait is how long one attempt waits for a slot. Then it ends, and the next one asks for the same place in the
-// queue. It is well below the margin that StartToClose has over the
-// budget: a step that starts late still has its whole budget.
+// queue. It is well below the margin that StartToClose has over the budget: a step that starts late still has its whole
+// budget.
 const maxSlotWait = 30 * time.Second
 
 // admit asks the journal, under the fence, whether this attempt may touch the device. It
@@ -195,7 +195,7 @@ func (a *attempt) acquireSlot(ctx context.Context) (release func(keep bool), err
 	}
 	claim := host.Claim{Key: a.in.Enrollment.Name, Begun: a.begun, Asked: a.info.ScheduledTime}
 	if !a.begun { // earlier attempts did nothing else
-		claim.Waited = a.info.StartedTime.Sub(a.info.ScheduledTime)
+		claim.Waited = time.Duration(a.info.Attempt-1) * maxSlotWait
 	}
 	return a.Slots.Acquire(ctx, claim, queued)
 }

@@ -22,8 +22,8 @@ type Slots struct {
 
 	mu        sync.Mutex
 	all, free int
-	// queue are those that wait, in the order in which they are served; kept are the slots that nobody uses, by the clean
-	// that each is kept for until its timer ends.
+	// queue are those that wait, in the order in which they are served; kept are the slots that are not in use, by the
+	// clean that each is kept for until its timer ends.
 	queue []*waiter
 	kept  map[string]*time.Timer
 }
@@ -39,11 +39,10 @@ type Claim struct {
 	Waited time.Duration
 }
 
-// waiter is a claim in the queue. Slots.mu guards granted.
+// waiter is a claim that waits. It leaves the queue with its slot.
 type waiter struct {
 	Claim
-	granted bool
-	moved   chan struct{} // capacity 1: its position may have changed
+	moved chan struct{} // capacity 1: its position may have changed
 }
 
 // before says that the waiter is served before another one.
@@ -129,18 +128,15 @@ func (s *Slots) enter(c Claim) *waiter {
 
 // grant gives free slots to the first in the queue.
 func (s *Slots) grant() {
-	served := s.queue[:min(s.free, len(s.queue))]
+	served := min(s.free, len(s.queue))
 	for _, w := range s.queue {
 		select {
 		case w.moved <- struct{}{}:
 		default: // is notified already
 		}
 	}
-	for _, w := range served {
-		w.granted = true
-	}
-	s.free -= len(served)
-	s.queue = slices.Clone(s.queue[len(served):])
+	s.free -= served
+	s.queue = slices.Clone(s.queue[served:])
 }
 
 // position is the waiter's in the queue, 0 once it has a slot.
@@ -154,8 +150,9 @@ func (s *Slots) position(w *waiter) int {
 func (s *Slots) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue = slices.DeleteFunc(s.queue, func(each *waiter) bool { return each == w })
-	if w.granted {
+	if i := slices.Index(s.queue, w); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+	} else {
 		s.free++
 	}
 	s.grant()

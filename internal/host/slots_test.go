@@ -54,7 +54,7 @@ func (c *client) has() bool {
 //	drop, expect
 //	wait 5s
 //	has a, lacks a a slot
-//	told a 2 1     all positions that it was told
+//	places a 2 1   all positions that were reported to it
 //	free 1         slots
 func play(t *testing.T, n int, script string) {
 	s := NewSlots(n)
@@ -65,7 +65,7 @@ func play(t *testing.T, n int, script string) {
 			continue
 		}
 		op, args := words[0], words[1:]
-		if op == "told" {
+		if op == "places" {
 			require.Equal(t, strings.Join(args[1:], " "), strings.Trim(fmt.Sprint(clients[args[0]].reports), "[]"), line)
 			continue
 		}
@@ -123,19 +123,19 @@ func TestSlotsAreServedInOrder(t *testing.T) {
 		"no more than n at once, in order": {2, `
 			ask a b c d
 			has a b
-			told a
+			places a
 			lacks c d
 			give b
 			has c
 			lacks d
 			give a c d`},
-		"positions are told at once and on each change": {1, `
+		"positions are reported at once and on each change": {1, `
 			ask a b c
 			wait 11s
-			told c 2
+			places c 2
 			give a
-			told c 2 1
-			told b 1
+			places c 2 1
+			places b 1
 			give b c`},
 		"a release counts once": {1, `
 			ask a b c
@@ -147,16 +147,16 @@ func TestSlotsAreServedInOrder(t *testing.T) {
 		"who asks again has the same place": {1, `
 			ask a b c d
 			leave b
-			told c 2 1
+			places c 2 1
 			wait 5m
 			ask b
-			told b 1
-			told c 2 1 2
+			places b 1
+			places c 2 1 2
 			leave c
 			give a
 			has b
 			ask c
-			told c 1
+			places c 1
 			give b c d`},
 		"a clean keeps its slot between its steps": {1, `
 			ask a b
@@ -178,9 +178,9 @@ func TestSlotsAreServedInOrder(t *testing.T) {
 		"what has begun goes on first": {1, `
 			ask a b c
 			go x y
-			told x 1
-			told y 2
-			told b 1 2 3
+			places x 1
+			places y 2
+			places b 1 2 3
 			give a x y b c`},
 		"also when a worker starts": {2, `
 			expect x y z x
@@ -188,7 +188,7 @@ func TestSlotsAreServedInOrder(t *testing.T) {
 			lacks a b
 			go y z
 			has y
-			told z 1
+			places z 1
 			wait 31s
 			has z
 			give y z a b`},
@@ -207,7 +207,7 @@ func TestSlotsAreServedInOrder(t *testing.T) {
 			keep a
 			ask a
 			has b
-			told a 1
+			places a 1
 			give b a`},
 		"one slot is enough, also where the old hardware's attempt still runs": {2, `
 			ask a a2=a

@@ -76,6 +76,7 @@ func (d *State) apply(e device.Event) error {
 		d.Intent.HardwareChanged = false // its tenant has it, or its verify looks at it
 	}
 	d.logEvent(was, e.Kind)
+	// The doubt about a tenant lasts as long as the binding does.
 	rebound := next.Binding == nil || was.Binding == nil || was.Binding.Number != next.Binding.Number ||
 		e.Kind == device.BindRepeated
 	switch next.State {

@@ -136,13 +136,18 @@ func (d *State) returned(j *Job, _ Outcome) { d.workEnds(j) } // the fault is re
 // preceded by a recent look of the host (F27). The sequence ends with the fault of a look or of a write that did not
 // succeed, which it has recorded.
 func (d *State) lower(j *Job, back Phase) {
-	j.Pause = 200 * time.Millisecond
+	j.Pause, j.Fault = 200*time.Millisecond, nil
 	j.Back = append(j.Back, back)
 	d.lowerAgain(j, Outcome{})
 }
 
-// lowerAgain has the host look at the device, unless its last look is recent, and then writes.
+// lowerAgain has the host look at the device, unless its last look is recent, and then writes. What may not be offered
+// any more, since a write without an answer, is not.
 func (d *State) lowerAgain(j *Job, _ Outcome) {
+	if j.Fault != nil && !d.Device.Returning && !d.Device.Allocatable() {
+		d.lowerEnds(j, j.Fault)
+		return
+	}
 	if d.Device.Unseen || d.now.Sub(j.SeenAt) > maxLookAge {
 		d.lookBeforeOffer(j, phLowerLooked)
 		return

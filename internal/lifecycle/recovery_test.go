@@ -673,6 +673,29 @@ func TestTheFirstWriteAfterAnInstanceHasLeftRemovesItsRecord(t *testing.T) {
 	require.Empty(t, s.recorded())
 }
 
+// A lowering without an answer is not sent again once the device is retired: it would be offered for a moment.
+//
+// F5
+func TestALoweringEndsWithTheOffer(t *testing.T) {
+	s := newScene(t).offers()
+	s.ok(contract.VerbMaintain, contract.MaintenanceInput{})
+	s.rest()
+	ends, err := s.send(contract.VerbMaintain, off)
+	require.NoError(t, err)
+	s.until(contract.ActivityUnreserve)
+	s.fails(contract.ActivityUnreserve, device.Transient, device.CodeInventoryUnavailable)
+	for ends.Phase != phLowerPause {
+		s.end(ends)
+	}
+	sent := s.calls(contract.ActivityUnreserve)
+	_, err = s.send(contract.VerbRetire, contract.RetireInput{Lost: true})
+	require.NoError(t, err)
+	s.lasts(time.Minute)
+	require.Equal(t, []any{device.Retired, 1, sent},
+		[]any{s.d.Device.State, s.inv.Reserved, s.calls(contract.ActivityUnreserve)})
+	require.Error(t, ends.Err)
+}
+
 // A bound device whose record was removed, or says that no instance has the device, gets it written again, once.
 //
 // F24
