@@ -147,7 +147,7 @@ var (
 	// explained by it; a clean begins with such a write.
 	unexplained = fact{"generation not explained", func(d Device, s Snapshot) bool {
 		return slices.Contains(readOnly, s.Question) && s.detects && s.Inventory.Generation > s.Known.Generation &&
-			!(d.BeingCleaned() && s.CleanReserved) && d.State != Retired
+			d.State != Retired
 	}}
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
 	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova,

@@ -188,7 +188,7 @@ type Known struct {
 	Uncertain bool
 	// Bindings (AskReconcile) is the published number of bindings; 0: not known.
 	Bindings int
-	// CleanRecorded: a clean has recorded its own generation, from which it returns.
+	// CleanRecorded: a clean has reserved the device, and returns it from the generation of that.
 	CleanRecorded bool
 	// Left is the instance of the last binding that ended, or of a later burn that failed
 	// and may have recorded it; "" where there is none. A record of it is explained at a
@@ -197,11 +197,17 @@ type Known struct {
 	LeftGeneration int64
 }
 
-// KeepsClean says that the device is clean, and stays so for as long as the provider that
-// Nova made for it is the one that Burnish reserved, at the known generation. A provider
-// that was re-created was free for a while, so that somebody may have used the device.
+// KeepsClean says that the device is clean, or being cleaned, and stays so for as long as its provider
+// is the one that Burnish reserved, at the known generation (SAFETY F34). A provider of Nova's that was
+// re-created was free for a while, so that somebody may have used the device; the clean of such a device
+// compares by itself what it reserved.
 func (k Known) KeepsClean(d Device) bool {
-	if k.Provider == "" || d.Dirty {
+	switch {
+	case d.Owner == OwnerNova && k.Provider == "", d.Owner != OwnerNova && k.Generation == 0:
+		return false
+	case d.Owner != OwnerNova && k.CleanRecorded && (d.State == PendingCleaning || d.State == Cleaning):
+		return true
+	case d.Dirty:
 		return false
 	}
 	switch d.State {
@@ -243,9 +249,10 @@ func (k Known) Expects(d Device) (generation *int64, provider string) {
 // is known did permit. The provider of an available device is kept when another one answers, and all
 // that is known of one that is kept clean when an answer differs that compared nothing: the device
 // must re-check itself (readAgain), and what was known until then is what it compares with (SAFETY
-// F34). It may be kept clean only since the question was asked.
+// F34), unless an instance has it. It may be kept clean only since the question was asked.
 func (k Known) After(d Device, i Inventory, compared bool) (known Known, readAgain bool) {
-	if !compared && k.KeepsClean(d) && (i.Generation != k.Generation || i.Provider != k.Provider) {
+	taken := d.Owner != OwnerNova && (i.Used > 0 || i.Witness == WitnessBound)
+	if !compared && !taken && k.KeepsClean(d) && (i.Generation != k.Generation || i.Provider != k.Provider) {
 		return k, true
 	}
 	readAgain = k.recreated(d, i)

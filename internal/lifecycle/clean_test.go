@@ -692,3 +692,32 @@ func TestForeignWritesArePaused(t *testing.T) {
 		})
 	}
 }
+
+// A clean in which others wrote the provider, as a later tenant does after the database was put back to it, proves
+// nothing: an operator who takes the device meanwhile does not make it clean. His own write does not begin it again.
+//
+// F34
+func TestAnOperatorsWriteDoesNotHideOthersWrites(t *testing.T) {
+	for what, c := range map[string]struct{ others, wiped int }{"others wrote": {3, 2}, "nobody else wrote": {0, 1}} {
+		t.Run(what, func(t *testing.T) {
+			s := tenant(t)
+			before := s.wiped
+			s.released("i1")
+			s.until("verify")
+			for range c.others {
+				s.inv.WriteByOther(1)
+			}
+			s.ok(contract.VerbMaintain, fan)
+			s.lasts(time.Hour)
+			s.ok(contract.VerbMaintain, off)
+			s.lasts(time.Hour)
+			if c.others > 0 { // he holds it, as he has recorded
+				require.Equal(t, device.Manageable, s.d.Device.State)
+				require.True(t, s.d.Device.Dirty)
+				s.ok(contract.VerbProvide, noInput)
+			}
+			s.returned()
+			require.Equal(t, c.wiped, s.wiped-before)
+		})
+	}
+}

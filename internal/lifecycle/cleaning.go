@@ -74,6 +74,11 @@ func (d *State) cleanBegins(j *Job) {
 // cleared the clean, and a next one may be due before its step has stopped.
 func (d *State) cleans() bool { return d.Clean != nil && CleanUnderWay(d.DeviceState) }
 
+// cleanReserves says that the clean has reserved the device.
+func (d *State) cleanReserves() bool {
+	return d.Clean != nil && (d.Clean.Generation != 0 || d.Clean.Provider != "")
+}
+
 // stopsClean says that the running clean must stop because of what the inventory showed.
 func (d *State) stopsClean() bool { return d.InUse != nil || d.Unreserved }
 

@@ -16,7 +16,7 @@ func (d *State) known() device.Known {
 		left = b.Instance // it may leave before the answer comes
 	}
 	return device.Known{Generation: d.Generation, Provider: d.Provider, Uncertain: d.GenerationUncertain,
-		CleanRecorded: d.Clean != nil, Left: left, LeftGeneration: d.leftGeneration()}
+		CleanRecorded: d.cleanReserves(), Left: left, LeftGeneration: d.leftGeneration()}
 }
 
 // recordOf is what this workflow records of the device if the instance has it; "" is none.

@@ -16,7 +16,7 @@ import (
 func (d *State) conclude(asked device.Snapshot, found device.Inventory, f *device.Fault) device.Observation {
 	run := d.Clean
 	asked.CleanStarted = run != nil
-	asked.CleanReserved = run != nil && (run.Generation != 0 || run.Provider != "")
+	asked.CleanReserved = d.cleanReserves()
 	asked = answered(asked, found, f)
 	if run != nil {
 		asked = asked.WroteFirst(run.Number, d.Device.Hold())

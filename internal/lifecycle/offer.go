@@ -87,12 +87,12 @@ func (d *State) returnReserves(j *Job) {
 		d.enter(j, phReturnReserve)
 		return
 	}
-	j.Generation, j.Provider = d.Clean.Generation, d.Clean.Provider
 	if !d.ownedByBurnish() {
 		// Whatever keeps the device from being returned now, it is clean only with the provider that its clean
 		// reserved: a re-created one, which a read may have shown, was free.
-		d.Generation, d.Provider = j.Generation, j.Provider
+		d.Generation, d.Provider = d.Clean.Generation, d.Clean.Provider
 	}
+	j.Generation, j.Provider = d.Generation, d.Provider
 	d.returnLowers(j)
 }
 
