@@ -74,7 +74,8 @@ var standingRows = observer{
 	{reads, in(Retired), given(inUse), "", nil,
 		"a retired device stays reserved, whoever uses it"},
 
-	{ask(AskRecheck), in(Manageable, Available, PendingCleaning, Cleaning), given(unused, recreatedWhileKept), Invalidated, append(does(StopClean), reserveHeld),
+	{ask(AskRecheck), in(Manageable, Available, PendingCleaning, Cleaning), given(unused, recreatedWhileKept), Invalidated,
+		append(does(StopClean), reserveHeld),
 		"its provider was re-created while it was kept clean: somebody may have used it"},
 	{readOnly, in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
 		"its provider was re-created although it was available: it is cleaned"},
@@ -117,7 +118,8 @@ var standingRows = observer{
 
 // failedReadRows: a read or a reservation that failed.
 var failedReadRows = observer{
-	{ask(AskRecheck, AskReserve), in(Manageable, Available, PendingCleaning, Cleaning), given(ahead, keptNow), Invalidated, append(does(StopClean), reserveHeld),
+	{ask(AskRecheck, AskReserve), in(Manageable, Available, PendingCleaning, Cleaning), given(ahead, keptNow), Invalidated,
+		append(does(StopClean), reserveHeld),
 		"another writer changed the provider of a device that is clean, or being cleaned"},
 	{ask(AskRecheck), nil, given(missing, providerKnown), "", does(AwaitProvider),
 		"the device has no provider; reconciliation reports when there is one"},

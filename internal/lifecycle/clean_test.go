@@ -698,7 +698,7 @@ func TestForeignWritesArePaused(t *testing.T) {
 //
 // F34
 func TestAnOperatorsWriteDoesNotHideOthersWrites(t *testing.T) {
-	for what, c := range map[string]struct{ others, wiped int }{"others wrote": {3, 2}, "nobody else wrote": {0, 1}} {
+	for what, c := range map[string]struct{ others, wiped int }{"others wrote": {3, 2}, "no others wrote": {0, 1}} {
 		t.Run(what, func(t *testing.T) {
 			s := tenant(t)
 			before := s.wiped
