@@ -21,11 +21,11 @@ func (d *State) workDue() bool {
 	}
 	switch d.Device.State {
 	case device.Cleaning:
-		return d.PausedUntil.IsZero()
+		return d.PausedUntil.IsZero() && !d.readsUse()
 	case device.Unknown:
 		return !d.Device.AwaitingManualClean
 	case device.PendingCleaning:
-		return !d.Device.AwaitingManualClean && d.PausedUntil.IsZero()
+		return !d.Device.AwaitingManualClean && d.PausedUntil.IsZero() && !d.readsUse()
 	}
 	return false
 }
@@ -63,7 +63,7 @@ func (d *State) cleanBegins(j *Job) {
 		Number: d.Cleans, ID: fmt.Sprintf("%s/%d", d.by.Run(), d.Cleans),
 		Reason: d.Intent.Reason, By: d.Intent.By, Full: !d.Device.NamedSteps, StartedAt: d.now.UTC(),
 	}
-	d.Intent.Reason, d.Intent.By, d.Intent.Abort, d.InUse, d.Unreserved = "", "", false, nil, false
+	d.Intent.Reason, d.Intent.By, d.Intent.Abort, d.InUse, d.Unreserved = "", "", false, false, false
 	d.Failure, d.Again = contract.CleanFailure{}, ""
 	j.Run, j.Cleans = d.Clean, true
 	d.Publish = true
@@ -80,7 +80,10 @@ func (d *State) cleanReserves() bool {
 }
 
 // stopsClean says that the running clean must stop because of what the inventory showed.
-func (d *State) stopsClean() bool { return d.InUse != nil || d.Unreserved }
+func (d *State) stopsClean() bool { return d.InUse || d.Unreserved }
+
+// readsUse says that a use stopped a clean, which has ended: the inventory is read before the next one begins.
+func (d *State) readsUse() bool { return d.InUse && d.Intent.ReadInventory }
 
 // cleanStops says that the clean's call is no longer due: the device is no longer to be cleaned, is in use or not
 // reserved any more, or the clean was aborted.
@@ -94,6 +97,7 @@ func (d *State) cleanEnds(j *Job) {
 		d.giveBack(j.Run)
 	}
 	j.Cleans = false
+	d.Intent.ReadInventory = d.Intent.ReadInventory || d.InUse
 	if d.Device.Returning {
 		j.Run, j.Planned = nil, false
 		d.returnToOffer(j)
@@ -122,8 +126,11 @@ func (d *State) cleanReserved(j *Job, o Outcome) {
 	if d.interrupted(j, o) {
 		return
 	}
-	if !d.allows(j.Asked, found) {
-		d.interrupted(j, Outcome{})
+	if !d.observe(j.Asked, found, nil).Needs(device.Proceed) {
+		d.archive("in_use", nil)
+		d.Clean = nil
+		d.conclude(j.Asked, found, nil)
+		d.cleanEnds(j)
 		return
 	}
 	j.Run.Generation, j.Run.Provider = found.Generation, found.Provider
@@ -276,13 +283,12 @@ func (d *State) interrupted(j *Job, o Outcome) bool {
 	switch {
 	case !d.cleans():
 		d.archive("aborted", nil)
-		d.Clean, d.InUse = nil, nil
-	case d.InUse != nil:
-		d.archive("in_use", nil)
 		d.Clean = nil
-		d.LastRefusal = "not cleaned: the inventory shows the device in use by " + d.concludeUse()
 	case d.Intent.Abort:
 		d.finishClean("aborted", d.abortedFault())
+	case d.InUse:
+		d.archive("in_use", nil)
+		d.Intent.Reason, d.Intent.By, d.Clean = d.Clean.Reason, d.Clean.By, nil
 	case d.Unreserved:
 		d.Unreserved = false
 		d.beginAgain("another client undid its reservation, or its provider was re-created: the clean begins again")

@@ -59,6 +59,25 @@ func TestUseFoundDuringAClean(t *testing.T) {
 	}
 }
 
+// Who was seen with the device during a clean may have left it before the clean has stopped: then it is cleaned, and
+// not given back to them.
+//
+// F6, F36
+func TestAUseThatEndsBeforeTheCleanHasStopped(t *testing.T) {
+	eachOwner(t, func(s *scene) {
+		s.offers().boundTo("i1").released("i1")
+		s.until("verify")
+		s.inv.AllocateUnchecked("c1")
+		s.bytes, s.stopping = "c1", true
+		s.hint()
+		s.answers(contract.ActivityReadReservation)
+		s.inv.Free("c1")
+		s.stopping = false
+		s.returned()
+		require.Nil(s, s.d.Device.Binding)
+	})
+}
+
 // A binding by Nova ends when its consumer is gone, whichever hint made the device check. One that is not reserved yet
 // is, also when its provider was re-created.
 //

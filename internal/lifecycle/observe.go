@@ -23,31 +23,9 @@ func (d *State) conclude(asked device.Snapshot, found device.Inventory, f *devic
 	}
 	o, why := device.Observe(d.Device, asked)
 	d.record(o, string(why), asked, f)
-	if o.Needs(device.StopClean) && o.Event == "" {
-		d.InUse = &asked
-	}
+	d.InUse = d.InUse && (run != nil || o.Needs(device.RetryLater)) || o.Needs(device.StopClean) && o.Event == ""
 	d.Unreserved = d.Unreserved || o.Needs(device.RestartClean)
 	return o
-}
-
-// concludeUse records the use that stopped a clean, which has ended, and returns who has the device.
-func (d *State) concludeUse() string {
-	asked := *d.InUse
-	asked.CleanStarted, asked.CleanReserved, d.InUse = false, false, nil
-	o, why := device.Observe(d.Device, asked)
-	d.record(o, string(why), asked, nil)
-	return o.Instance
-}
-
-// allows says that a clean may proceed by this answer. If not, the answer shows a use, which stops it.
-func (d *State) allows(asked device.Snapshot, found device.Inventory) bool {
-	asked = answered(asked, found, nil)
-	o, _ := device.Observe(d.Device, asked)
-	if o.Needs(device.Proceed) {
-		return true
-	}
-	d.InUse = &asked
-	return false
 }
 
 // observe says what an answer means now. It records nothing.
@@ -65,7 +43,7 @@ func answered(asked device.Snapshot, found device.Inventory, f *device.Fault) de
 
 // record applies an observation to the state. f is the fault of the call, nil if it succeeded.
 func (d *State) record(o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
-	wasAvailable := d.Device.State == device.Available
+	wasAvailable, wasCleaned := d.Device.State == device.Available, d.Device.BeingCleaned() && !d.Device.Returning
 	backAgain := o.Event == device.ObservedInUse && o.Recorded && d.Knows(o.Instance)
 	before := d.Device.Binding
 	if o.Event == device.Invalidated || o.Event == device.ReservationChanged {
@@ -100,6 +78,8 @@ func (d *State) record(o device.Observation, why string, asked device.Snapshot, 
 	switch {
 	case backAgain:
 		d.callBackAgain(o.Instance)
+	case wasCleaned && o.Event == device.ObservedInUse:
+		d.LastRefusal = "not cleaned: the inventory shows the device in use by " + o.Instance
 	case o.Event == device.ReservationChanged:
 		d.Fault = changedFault(why)
 		d.LastError = d.Fault.Message

@@ -140,7 +140,7 @@ func (k *keyer) state(d *lifecycle.State) {
 	i := d.Intent
 	k.flags(d.GenerationUncertain, i.ReadInventory, i.Rediscover, i.HardwareChanged, i.EnsureReserved, i.EnsureProvider,
 		i.Abort, i.ConfirmSerial, i.ReadPool, i.AskInstance, i.DuplicateAt != "",
-		d.Host.ObservedAt.IsZero(), d.Unreserved, d.InUse != nil,
+		d.Host.ObservedAt.IsZero(), d.Unreserved, d.InUse,
 		d.KnownToHost, d.Written, !d.RetryAt.IsZero(), !d.PausedUntil.IsZero(), d.PreviousRunID != "")
 	k.number(int64(d.Cleans))
 	k.number(d.Seq)
@@ -157,10 +157,6 @@ func (k *keyer) state(d *lifecycle.State) {
 	for _, b := range d.History {
 		k.text(b.Instance, b.Request)
 		k.number(int64(b.Number))
-	}
-	if s := d.InUse; s != nil {
-		k.text(s.Inventory.Consumer(), s.Inventory.Tenant)
-		k.number(int64(s.Inventory.Bindings))
 	}
 	if p := d.Pool; p != nil {
 		k.pool(*p)

@@ -57,7 +57,7 @@ var mutations = []mutation{
 	{
 		rule: "F4", name: "a device in use is not cleaned",
 		file: "internal/lifecycle/cleaning.go",
-		old:  `if !d.allows(j.Asked, found) {`,
+		old:  `if !d.observe(j.Asked, found, nil).Needs(device.Proceed) {`,
 		new:  `if false {`,
 		pkg:  "./internal/lifecycle", test: "TestReservedBeforeAnyStep",
 	},
