@@ -130,6 +130,11 @@ var (
 	// cleanReserved: the clean has made its reservation; before, it is about to.
 	cleanReserved = fact{"the clean has reserved it", func(_ Device, s Snapshot) bool { return s.CleanReserved }}
 	notReserved   = isNot(cleanReserved, "no clean has reserved it")
+	// stepMayRun: it must stop before the device is in a state from which its operator takes or retires it.
+	stepMayRun = fact{"a step of its clean may run", func(d Device, s Snapshot) bool {
+		return s.CleanReserved && (d.State == PendingCleaning || d.State == Cleaning) && !d.Returning
+	}}
+	noStepRuns = isNot(stepMayRun, "no step of a clean runs")
 
 	// keptClean is asked twice: of the device when the question was asked, and now.
 	keptNow = fact{"kept clean", func(d Device, s Snapshot) bool { return s.Known.KeepsClean(d) }}
@@ -152,9 +157,9 @@ var (
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
 	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova,
 		allOf("", of(notInMaintenance), of(notBurning)))
-	sameKept = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
-	credible = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered, unexplained),
-		"provider and generation explained")
+	sameKept    = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
+	notCredible = anyOf("provider or generation not explained", recreatedWhileKept, recreatedWhileOffered, unexplained)
+	credible    = isNot(notCredible, "provider and generation explained")
 
 	// usedUnseen: it is reserved although it was offered, and not because we just reserved
 	// it to leave the offer (D9).

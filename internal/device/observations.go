@@ -74,8 +74,8 @@ var standingRows = observer{
 	{reads, in(Retired), given(inUse), "", nil,
 		"a retired device stays reserved, whoever uses it"},
 
-	{ask(AskRecheck), in(Manageable, Available, PendingCleaning, Cleaning), given(unused, recreatedWhileKept), Invalidated,
-		append(does(StopClean), reserveHeld),
+	{ask(AskRecheck), in(Manageable, Available, PendingCleaning, Cleaning), given(unused, recreatedWhileKept, noStepRuns),
+		Invalidated, todo(reserveHeld),
 		"its provider was re-created while it was kept clean: somebody may have used it"},
 	{readOnly, in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
 		"its provider was re-created although it was available: it is cleaned"},
@@ -83,8 +83,11 @@ var standingRows = observer{
 		"its provider was written since it was offered, and not by Burnish: it may have been used, and is cleaned"},
 	{readOnly, in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
-	{readOnly, in(Unknown, Manageable, Allocated, PendingCleaning, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, todo(reserveHeld),
+	{readOnly, in(Unknown, Manageable, Allocated, PendingCleaning, Cleaning, Error), given(unused, sameKept, unexplained, noStepRuns),
+		Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
+	{readOnly, in(PendingCleaning, Cleaning), given(unused, notCredible, stepMayRun), "", append(does(StopClean), reserveOpen),
+		"another writer changed the provider of a device that is being cleaned: the running clean stops first"},
 
 	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, recordedFree), ObservedUnused, nil,
 		"the inventory shows it reserved and unused although it was available: it is cleaned"},
@@ -118,9 +121,11 @@ var standingRows = observer{
 
 // failedReadRows: a read or a reservation that failed.
 var failedReadRows = observer{
-	{ask(AskRecheck, AskReserve), in(Manageable, Available, PendingCleaning, Cleaning), given(ahead, keptNow), Invalidated,
-		append(does(StopClean), reserveHeld),
-		"another writer changed the provider of a device that is clean, or being cleaned"},
+	{ask(AskRecheck, AskReserve), in(Manageable, Available, PendingCleaning, Cleaning), given(ahead, keptNow, noStepRuns),
+		Invalidated, todo(reserveHeld),
+		"another writer changed the provider of a device that is kept clean"},
+	{ask(AskRecheck, AskReserve), in(PendingCleaning, Cleaning), given(ahead, keptNow, stepMayRun), "", does(StopClean, RetryLater),
+		"another writer changed the provider of a device that is being cleaned: the running clean stops first"},
 	{ask(AskRecheck), nil, given(missing, providerKnown), "", does(AwaitProvider),
 		"the device has no provider; reconciliation reports when there is one"},
 	{ask(AskReserve), nil, given(missing, providerKnown), "", does(AwaitProvider, RetryLater),

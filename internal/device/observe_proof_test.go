@@ -170,9 +170,12 @@ func unexplainedIsDirty(c outcome) string {
 	}
 	dirty := c.next.Dirty &&
 		(c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State))
-	return unless(d.BeingCleaned() || d.State == Retired || c.observation.Event == ObservedInUse ||
+	return unless(stopsFirst(c) || d.State == Retired || c.observation.Event == ObservedInUse ||
 		dirty, "it still counts as clean")
 }
+
+// stopsFirst says that a running clean stops; then the device is read again.
+func stopsFirst(c outcome) bool { return c.snapshot.CleanReserved && c.observation.Needs(StopClean) }
 
 func recreatedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
@@ -184,7 +187,7 @@ func recreatedIsDirty(c outcome) string {
 	case slices.Contains(readOnly, s.Question) && d.Allocatable(), s.Question == AskRecheck && s.keptClean &&
 		s.Known.KeepsClean(d),
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
-		return unless(c.next.Dirty && (c.next.Hold() != HoldNone || c.next.State == Unknown ||
+		return unless(stopsFirst(c) || c.next.Dirty && (c.next.Hold() != HoldNone || c.next.State == Unknown ||
 			c.next.State == PendingCleaning), "it still counts as clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
 		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
@@ -230,7 +233,8 @@ func exposedIsReserved(c outcome) string {
 	begins := c.observation.Event != "" && (c.next.State == PendingCleaning || c.next.State == Unknown)
 	return joinReasons(
 		unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it"),
-		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean),
+		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean) ||
+			c.observation.Needs(StopClean),
 			"its clean goes on without its reservation"))
 }
 

@@ -255,36 +255,44 @@ func TestAbortInEachPhase(t *testing.T) {
 //
 // F9
 func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
-	for name, next := range map[string]func(*scene){
-		"named steps, and its provider was re-created": func(s *scene) {
-			s.ok(contract.VerbManage, contract.TenantInput{})
-			s.ok(contract.VerbClean, only("verify"))
-			s.until("verify")
+	s := novas(t).offers()
+	s.allocated("c1").inv.Free("c1")
+	s.hint()
+	s.until("verify")
+	s.stopping = true
+	s.ok(contract.VerbRetire, lost(""))
+	s.host.Identity.Serial = "S2"
+	s.ok(contract.VerbReplace, contract.ReplaceInput{Reason: "another drive"})
+	s.ok(contract.VerbProvide, noInput)
+	require.NotEmpty(t, s.d.Undue(), "its step stops")
+	s.stopping = false
+	s.returned()
+}
+
+// A write that is not Burnish's stops a clean. Its operator gets the device only when its step has stopped.
+//
+// F34, F43
+func TestAnothersWriteStopsTheCleanFirst(t *testing.T) {
+	eachOwner(t, func(s *scene) {
+		s.offers().ok(contract.VerbManage, contract.TenantInput{})
+		s.ok(contract.VerbClean, only("zero"))
+		s.until("zero")
+		if s.d.ownedByBurnish() {
+			s.inv.WriteByOther(1)
+		} else {
 			s.inv.Recreate("again")
-			s.hint()
-			s.stopping = true
-			s.answers(contract.ActivityReadReservation)
-			require.Equal(s, device.Manageable, s.d.Device.State)
-		},
-		"retired as lost, and replaced": func(s *scene) {
-			s.allocated("c1").inv.Free("c1")
-			s.hint()
-			s.until("verify")
-			s.stopping = true
-			s.ok(contract.VerbRetire, lost(""))
-			s.host.Identity.Serial = "S2"
-			s.ok(contract.VerbReplace, contract.ReplaceInput{Reason: "another drive"})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := novas(t).offers()
-			next(s)
-			s.ok(contract.VerbProvide, noInput)
-			require.NotEmpty(t, s.d.Undue(), "its step stops")
-			s.stopping = false
-			s.returned()
-		})
-	}
+		}
+		s.stopping = true
+		s.hint()
+		s.answers(contract.ActivityReadReservation)
+		require.Equal(s, []any{device.Cleaning, 1}, []any{s.d.Device.State, len(s.d.Undue())})
+		s.refused(device.CodeRefused, contract.VerbRetire, contract.RetireInput{})
+		s.refused(device.CodeRefused, contract.VerbManage, contract.TenantInput{})
+		s.bytes, s.stopping = "another's", false
+		s.lasts(time.Hour)
+		require.Equal(s, []any{device.Manageable, true, "another's", 1},
+			[]any{s.d.Device.State, s.d.Device.Dirty, s.bytes, s.inv.Reserved})
+	})
 }
 
 // A configured budget limits the running time of the whole clean; without one each step has its own. Waiting for an

@@ -21,11 +21,11 @@ func (d *State) workDue() bool {
 	}
 	switch d.Device.State {
 	case device.Cleaning:
-		return d.PausedUntil.IsZero() && !d.readsUse()
+		return d.PausedUntil.IsZero() && !d.readsAgain()
 	case device.Unknown:
 		return !d.Device.AwaitingManualClean
 	case device.PendingCleaning:
-		return !d.Device.AwaitingManualClean && d.PausedUntil.IsZero() && !d.readsUse()
+		return !d.Device.AwaitingManualClean && d.PausedUntil.IsZero() && !d.readsAgain()
 	}
 	return false
 }
@@ -63,7 +63,7 @@ func (d *State) cleanBegins(j *Job) {
 		Number: d.Cleans, ID: fmt.Sprintf("%s/%d", d.by.Run(), d.Cleans),
 		Reason: d.Intent.Reason, By: d.Intent.By, Full: !d.Device.NamedSteps, StartedAt: d.now.UTC(),
 	}
-	d.Intent.Reason, d.Intent.By, d.Intent.Abort, d.InUse, d.Unreserved = "", "", false, false, false
+	d.Intent.Reason, d.Intent.By, d.Intent.Abort, d.StopsFor, d.Unreserved = "", "", false, "", false
 	d.Failure, d.Again = contract.CleanFailure{}, ""
 	j.Run, j.Cleans = d.Clean, true
 	d.Publish = true
@@ -80,10 +80,10 @@ func (d *State) cleanReserves() bool {
 }
 
 // stopsClean says that the running clean must stop because of what the inventory showed.
-func (d *State) stopsClean() bool { return d.InUse || d.Unreserved }
+func (d *State) stopsClean() bool { return d.StopsFor != "" || d.Unreserved }
 
-// readsUse says that a use stopped a clean, which has ended: the inventory is read before the next one begins.
-func (d *State) readsUse() bool { return d.InUse && d.Intent.ReadInventory }
+// readsAgain says that the inventory is read before the next clean begins: what it showed has stopped the last one.
+func (d *State) readsAgain() bool { return d.StopsFor != "" && d.Intent.ReadInventory }
 
 // cleanStops says that the clean's call is no longer due: the device is no longer to be cleaned, is in use or not
 // reserved any more, or the clean was aborted.
@@ -97,7 +97,7 @@ func (d *State) cleanEnds(j *Job) {
 		d.giveBack(j.Run)
 	}
 	j.Cleans = false
-	d.Intent.ReadInventory = d.Intent.ReadInventory || d.InUse
+	d.Intent.ReadInventory = d.Intent.ReadInventory || d.StopsFor != ""
 	if d.Device.Returning {
 		j.Run, j.Planned = nil, false
 		d.returnToOffer(j)
@@ -286,8 +286,12 @@ func (d *State) interrupted(j *Job, o Outcome) bool {
 		d.Clean = nil
 	case d.Intent.Abort:
 		d.finishClean("aborted", d.abortedFault())
-	case d.InUse:
-		d.archive("in_use", nil)
+	case d.StopsFor != "":
+		if d.StopsFor == device.CodeInUse {
+			d.archive("in_use", nil)
+		} else {
+			d.archive("failed", changedFault("another client wrote to its provider: the clean stopped"))
+		}
 		d.Intent.Reason, d.Intent.By, d.Clean = d.Clean.Reason, d.Clean.By, nil
 	case d.Unreserved:
 		d.Unreserved = false

@@ -23,7 +23,15 @@ func (d *State) conclude(asked device.Snapshot, found device.Inventory, f *devic
 	}
 	o, why := device.Observe(d.Device, asked)
 	d.record(o, string(why), asked, f)
-	d.InUse = d.InUse && (run != nil || o.Needs(device.RetryLater)) || o.Needs(device.StopClean) && o.Event == ""
+	switch stops := o.Needs(device.StopClean); {
+	case stops && asked.Inventory.Used > 0:
+		d.StopsFor = device.CodeInUse
+	case stops:
+		d.StopsFor = device.CodeReservationChanged
+		d.countForeignWrite()
+	case run == nil && !o.Needs(device.RetryLater):
+		d.StopsFor = ""
+	}
 	d.Unreserved = d.Unreserved || o.Needs(device.RestartClean)
 	return o
 }

@@ -299,17 +299,16 @@ func (d *State) confirmed(j *Job, o Outcome) {
 func (d *State) awaitKnown(j *Job) { j.Until = d.now.Add(clientDeadline) }
 
 func (d *State) isKnown(*Job) bool {
-	// InUse: a clean, whose step stops first.
-	return !d.InUse && (d.Device.State != device.Unknown || d.Device.AwaitingManualClean)
+	return d.StopsFor == "" && (d.Device.State != device.Unknown || d.Device.AwaitingManualClean)
 }
 
 func (d *State) nowKnown(j *Job, o Outcome) {
 	switch {
 	case !o.Again:
 		d.back(j, Outcome{})
-	case d.InUse:
+	case d.StopsFor != "":
 		d.back(j, Outcome{Err: d.refuse(device.CodeReservationUnknown,
-			"an instance has the device by the inventory: the step of its clean is being stopped",
+			"who has the device is not known yet: the step of its clean is being stopped",
 			"repeat the request once the step has stopped")})
 	default:
 		d.back(j, Outcome{Err: d.notKnownYet()})
