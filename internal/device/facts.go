@@ -139,6 +139,9 @@ var (
 	// keptClean is asked twice: of the device when the question was asked, and now.
 	keptNow = fact{"kept clean", func(d Device, s Snapshot) bool { return s.Known.KeepsClean(d) }}
 
+	// reservedInUse: its reservation, or the record of its instance, was to be written.
+	reservedInUse = fact{"", func(d Device, s Snapshot) bool { return s.Question == AskReserve && d.State == Allocated }}
+
 	// recreatedWhileKept and recreatedWhileOffered: the provider was free for a while.
 	recreatedWhileKept = fact{"provider re-created while kept clean", func(d Device, s Snapshot) bool {
 		return s.Question == AskRecheck && s.keptClean && s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider

@@ -60,7 +60,7 @@ func (d *State) reconcileCall(j *Job) {
 	case i.EnsureReserved:
 		in := d.recorded(d.request())
 		j.Asked = d.askToWrite(device.AskReserve, in)
-		if !j.Asked.Known.KeepsClean(d.Device) {
+		if d.Device.State != device.Allocated && !j.Asked.Known.KeepsClean(d.Device) {
 			in.Expect = nil
 		}
 		d.reserve(j, in, How{Client: true})

@@ -624,6 +624,30 @@ func TestWhatAnOperatorHoldsStaysTheOperators(t *testing.T) {
 	})
 }
 
+// The reservation of a device in use, whose memory is older, is not written before the device was read: the write would
+// be the only thing that says that its instance still has it.
+//
+// F36
+func TestAnOlderMemoryDoesNotRecordItsInstanceAgain(t *testing.T) {
+	for name, since := range map[string]func(*scene){
+		"it has left":    func(s *scene) { s.turnsOver("i1") },
+		"another has it": func(s *scene) { s.turnsOver("i1"); s.boundTo("i2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tenant(t)
+			s.forgets(func() { since(s) })
+			s.d.Intent.EnsureReserved = true
+			s.hint()
+			if name == "it has left" {
+				s.returned()
+				return
+			}
+			s.kept(device.Allocated, "")
+			require.Equal(t, []any{"i2", "i2", "i2"}, []any{s.d.instance(), s.bytes, s.recorded()})
+		})
+	}
+}
+
 // What an operator holds is the operator's too once its workflow was terminated: the record says so.
 //
 // F43
