@@ -86,7 +86,7 @@ var standingRows = observer{
 	{readOnly, in(Unknown, Manageable, Allocated, PendingCleaning, Cleaning, Error), given(unused, sameKept, unexplained, noStepRuns),
 		Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
-	{readOnly, in(PendingCleaning, Cleaning), given(unused, notCredible, stepMayRun), "", append(does(StopClean), reserveOpen),
+	{readOnly, in(PendingCleaning, Cleaning), given(unused, notCredible, stepMayRun), "", append(does(RestartClean), reserveOpen),
 		"another writer changed the provider of a device that is being cleaned: the running clean stops first"},
 
 	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, recordedFree), ObservedUnused, nil,
@@ -124,7 +124,7 @@ var failedReadRows = observer{
 	{ask(AskRecheck, AskReserve), in(Manageable, Available, PendingCleaning, Cleaning), given(ahead, keptNow, noStepRuns),
 		Invalidated, todo(reserveHeld),
 		"another writer changed the provider of a device that is kept clean"},
-	{ask(AskRecheck, AskReserve), in(PendingCleaning, Cleaning), given(ahead, keptNow, stepMayRun), "", does(StopClean, RetryLater),
+	{ask(AskRecheck, AskReserve), in(PendingCleaning, Cleaning), given(ahead, keptNow, stepMayRun), "", does(RestartClean, RetryLater),
 		"another writer changed the provider of a device that is being cleaned: the running clean stops first"},
 	{ask(AskReserve), in(Allocated), given(ahead), "", does(ReadAgain, StopReserving),
 		"another writer changed the provider of a device in use: it is read first"},

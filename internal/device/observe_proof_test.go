@@ -174,8 +174,8 @@ func unexplainedIsDirty(c outcome) string {
 		dirty, "it still counts as clean")
 }
 
-// stopsFirst says that a running clean stops; then the device is read again.
-func stopsFirst(c outcome) bool { return c.snapshot.CleanReserved && c.observation.Needs(StopClean) }
+// stopsFirst says that a running clean stops; the next one compares first.
+func stopsFirst(c outcome) bool { return c.snapshot.CleanReserved && c.observation.Needs(RestartClean) }
 
 func recreatedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
@@ -233,8 +233,7 @@ func exposedIsReserved(c outcome) string {
 	begins := c.observation.Event != "" && (c.next.State == PendingCleaning || c.next.State == Unknown)
 	return joinReasons(
 		unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it"),
-		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean) ||
-			c.observation.Needs(StopClean),
+		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean),
 			"its clean goes on without its reservation"))
 }
 

@@ -63,7 +63,7 @@ func (d *State) cleanBegins(j *Job) {
 		Number: d.Cleans, ID: fmt.Sprintf("%s/%d", d.by.Run(), d.Cleans),
 		Reason: d.Intent.Reason, By: d.Intent.By, Full: !d.Device.NamedSteps, StartedAt: d.now.UTC(),
 	}
-	d.Intent.Reason, d.Intent.By, d.Intent.Abort, d.StopsFor, d.Unreserved = "", "", false, "", false
+	d.Intent.Reason, d.Intent.By, d.Intent.Abort, d.InUse, d.Unreserved = "", "", false, false, false
 	d.Failure, d.Again = contract.CleanFailure{}, ""
 	j.Run, j.Cleans = d.Clean, true
 	d.Publish = true
@@ -80,10 +80,10 @@ func (d *State) cleanReserves() bool {
 }
 
 // stopsClean says that the running clean must stop because of what the inventory showed.
-func (d *State) stopsClean() bool { return d.StopsFor != "" || d.Unreserved }
+func (d *State) stopsClean() bool { return d.InUse || d.Unreserved }
 
 // readsAgain says that the inventory is read before the next clean begins: what it showed has stopped the last one.
-func (d *State) readsAgain() bool { return d.StopsFor != "" && d.Intent.ReadInventory }
+func (d *State) readsAgain() bool { return d.stopsClean() && d.Intent.ReadInventory }
 
 // cleanStops says that the clean's call is no longer due: the device is no longer to be cleaned, is in use or not
 // reserved any more, or the clean was aborted.
@@ -97,7 +97,7 @@ func (d *State) cleanEnds(j *Job) {
 		d.giveBack(j.Run)
 	}
 	j.Cleans = false
-	d.Intent.ReadInventory = d.Intent.ReadInventory || d.StopsFor != ""
+	d.Intent.ReadInventory = d.Intent.ReadInventory || d.stopsClean()
 	if d.Device.Returning {
 		j.Run, j.Planned = nil, false
 		d.returnToOffer(j)
@@ -286,16 +286,11 @@ func (d *State) interrupted(j *Job, o Outcome) bool {
 		d.Clean = nil
 	case d.Intent.Abort:
 		d.finishClean("aborted", d.abortedFault())
-	case d.StopsFor != "":
-		if d.StopsFor == device.CodeInUse {
-			d.archive("in_use", nil)
-		} else {
-			d.archive("failed", changedFault("another client wrote to its provider: the clean stopped"))
-		}
+	case d.InUse:
+		d.archive("in_use", nil)
 		d.Intent.Reason, d.Intent.By, d.Clean = d.Clean.Reason, d.Clean.By, nil
 	case d.Unreserved:
-		d.Unreserved = false
-		d.beginAgain("another client undid its reservation, or its provider was re-created: the clean begins again")
+		d.beginAgain("another client undid its reservation, or wrote its provider: the clean begins again")
 	case d.Again != "":
 		d.beginAgain(d.Again)
 	case f == nil:

@@ -23,15 +23,10 @@ func (d *State) conclude(asked device.Snapshot, found device.Inventory, f *devic
 	}
 	o, why := device.Observe(d.Device, asked)
 	d.record(o, string(why), asked, f)
-	switch stops := o.Needs(device.StopClean); {
-	case stops && asked.Inventory.Used > 0:
-		d.StopsFor = device.CodeInUse
-	case stops:
-		d.StopsFor = device.CodeReservationChanged
-		d.countForeignWrite()
-	case run == nil && !o.Needs(device.RetryLater):
-		d.StopsFor = ""
+	if run == nil && !o.Needs(device.RetryLater) { // this is what the device was to be read for
+		d.InUse, d.Unreserved = false, false
 	}
+	d.InUse = d.InUse || o.Needs(device.StopClean)
 	d.Unreserved = d.Unreserved || o.Needs(device.RestartClean)
 	return o
 }

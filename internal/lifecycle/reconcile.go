@@ -57,7 +57,7 @@ func (d *State) reconcileCall(j *Job) {
 		j.Kind = ""
 		d.inventory(j, contract.ActivityEnsureProvider, d.ensureProvider(d.Host.Identity),
 			How{Client: true, What: "ensure the provider of " + d.Name})
-	case i.EnsureReserved:
+	case i.EnsureReserved && !d.readsAgain():
 		in := d.recorded(d.request())
 		j.Asked = d.askToWrite(device.AskReserve, in)
 		if d.Device.State != device.Allocated && !j.Asked.Known.KeepsClean(d.Device) {
@@ -299,14 +299,14 @@ func (d *State) confirmed(j *Job, o Outcome) {
 func (d *State) awaitKnown(j *Job) { j.Until = d.now.Add(clientDeadline) }
 
 func (d *State) isKnown(*Job) bool {
-	return d.StopsFor == "" && (d.Device.State != device.Unknown || d.Device.AwaitingManualClean)
+	return !d.InUse && (d.Device.State != device.Unknown || d.Device.AwaitingManualClean)
 }
 
 func (d *State) nowKnown(j *Job, o Outcome) {
 	switch {
 	case !o.Again:
 		d.back(j, Outcome{})
-	case d.StopsFor != "":
+	case d.InUse:
 		d.back(j, Outcome{Err: d.refuse(device.CodeReservationUnknown,
 			"who has the device is not known yet: the step of its clean is being stopped",
 			"repeat the request once the step has stopped")})

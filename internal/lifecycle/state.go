@@ -39,12 +39,11 @@ type State struct {
 	StepShownAt time.Time
 	StepShown   int64
 	StepLasts   bool
-	// StopsFor is what the inventory showed during a clean, which stops: a use (in_use), or another client's write
-	// (reservation_changed). It is read again then, for the use may have ended since. Unreserved: the reservation of the
-	// running clean is gone. Again is why the clean must begin again, "" if it must not.
-	StopsFor   device.Code
-	Unreserved bool
-	Again      string
+	// InUse: the inventory showed a use during a clean. Unreserved: the reservation of the clean is gone, or another
+	// client has written it. The clean stops, and the inventory is read again, for the use may have ended since. Again is
+	// why the clean must begin again, "" if it must not.
+	InUse, Unreserved bool
+	Again             string
 	// Failure is how far the last step was that failed, by its host.
 	Failure contract.CleanFailure
 	// Taking is the request of an operator who takes the device out of the offer while it waits; nil if none does.

@@ -140,7 +140,7 @@ func (k *keyer) state(d *lifecycle.State) {
 	i := d.Intent
 	k.flags(d.GenerationUncertain, i.ReadInventory, i.Rediscover, i.HardwareChanged, i.EnsureReserved, i.EnsureProvider,
 		i.Abort, i.ConfirmSerial, i.ReadPool, i.AskInstance, i.DuplicateAt != "",
-		d.Host.ObservedAt.IsZero(), d.Unreserved, d.StopsFor != "",
+		d.Host.ObservedAt.IsZero(), d.Unreserved, d.InUse,
 		d.KnownToHost, d.Written, !d.RetryAt.IsZero(), !d.PausedUntil.IsZero(), d.PreviousRunID != "")
 	k.number(int64(d.Cleans))
 	k.number(d.Seq)
