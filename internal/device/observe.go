@@ -349,11 +349,11 @@ const (
 	RequestRecheck FollowUp = "ask the device to re-check"
 	// ReportMismatch (AskReconcile): no binding explains the difference.
 	ReportMismatch FollowUp = "report a mismatch"
-	// StopClean: cancel the running step and wait for it. Where there is no event, the
-	// clean then asks its own question.
+	// StopClean: cancel the running step and wait for it: the inventory shows a use. It is read again then, and
+	// that answer becomes an event.
 	StopClean FollowUp = "stop the running clean"
-	// RestartClean: cancel the running step and wait for it; the clean then begins again, with
-	// its reservation.
+	// RestartClean: cancel the running step and wait for it: the reservation is gone, or another client has written
+	// it. The inventory is read again then, and the clean begins again, with the reservation.
 	RestartClean FollowUp = "stop the running clean and begin it again"
 	// RetryLater: ask again after a pause.
 	RetryLater FollowUp = "ask again later"

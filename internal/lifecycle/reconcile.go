@@ -299,6 +299,7 @@ func (d *State) confirmed(j *Job, o Outcome) {
 func (d *State) awaitKnown(j *Job) { j.Until = d.now.Add(clientDeadline) }
 
 func (d *State) isKnown(*Job) bool {
+	// InUse: its clean's step stops first, and the use is read again.
 	return !d.InUse && (d.Device.State != device.Unknown || d.Device.AwaitingManualClean)
 }
 
