@@ -96,14 +96,18 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	}
 	record := recordOf(after, in.Enrollment.Host)
 	record.KnownBefore = found
-	return contract.DiscoveryResult{
+	result := contract.DiscoveryResult{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
 		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy, LiveMigratable: d.LiveMigratable,
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
 		Priorities: d.Priorities,
 		Power:      d.Power,
 		Written:    written, ObservedAt: time.Now().UTC(), Record: &record,
-	}, nil
+	}
+	if in.Reservation != "" {
+		result.Statement, err = SignFound(h.Key, h.Host.Name(), in, result)
+	}
+	return result, err
 }
 
 // discoverAt has the driver inspect the device, and proves that it is the expected

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/activities"
+	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/inventory"
@@ -26,13 +27,25 @@ func (s *testHost) signing(t *testing.T) *proof.Gate {
 	file := filepath.Join(dir, "host_keys.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("hosts:\n- name: "+s.host.Name()+"\n  key: "+key.Public()+
 		"\n  devices: [{name: d1, driver: double}]\n"), 0o600))
-	gate, err := proof.OpenGate(file, proof.NewReceipts([]byte("of the control workers")), steps.All().Planning())
+	planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{})
+	require.NoError(t, err)
+	gate, err := proof.OpenGate(file, proof.NewReceipts([]byte("of the control workers")), planner)
 	require.NoError(t, err)
 	return gate
 }
 
-// A host signs each step under the number of the reservation, also one that follows in the activity and one that an
-// earlier attempt has done; what was done under another one is done again.
+// finds is what the host signs of d1 before a clean.
+func (s *testHost) finds(t *testing.T, reservation string) string {
+	t.Helper()
+	in := s.firstDiscovery("d1")
+	in.Reservation = reservation
+	found, err := s.discover(t, in)
+	require.NoError(t, err)
+	return found.Statement
+}
+
+// A host signs what it found and each step under the number of the reservation, also one that follows in the activity
+// and one that an earlier attempt has done; what was done under another one is done again.
 //
 // F44
 func TestAHostSignsWhatItDid(t *testing.T) {
@@ -41,7 +54,8 @@ func TestAHostSignsWhatItDid(t *testing.T) {
 		s := newTestHost(t)
 		result, err := s.run(first(t), s.zeroThenVerify())
 		require.NoError(t, err)
-		require.Empty(t, result.Statement, "it is not asked for")
+		require.Empty(t, s.finds(t, ""), "it is not asked for")
+		require.Empty(t, result.Statement)
 		require.Empty(t, result.Next.Statement)
 
 		gate := s.signing(t)
@@ -58,7 +72,7 @@ func TestAHostSignsWhatItDid(t *testing.T) {
 		in.Seq = 3
 		result, err = s.run(first(t), in)
 		require.NoError(t, err)
-		statements := []string{result.Statement, result.Next.Statement}
+		statements := []string{s.finds(t, in.Reservation), result.Statement, result.Next.Statement}
 		require.NoError(t, gate.MayOffer("d1", "p1", 7, receipt, statements))
 		require.Error(t, gate.MayOffer("d2", "p1", 7, receipt, statements))
 
@@ -147,7 +161,7 @@ func TestAReceiptOfAnotherProviderIsWorthNothing(t *testing.T) {
 		}
 		lower := inv.stock
 		lower.Generation, lower.Receipt = found.Generation, own.UUID+"\n"+found.Receipt
-		lower.Statements = []string{answer.Statement, answer.Next.Statement}
+		lower.Statements = []string{s.finds(t, in.Reservation), answer.Statement, answer.Next.Statement}
 		_, err = execute[device.Inventory](first(t), contract.ActivityUnreserve, control.Unreserve, lower)
 		requireFault(t, err, device.CodeNotProved, false)
 		require.Equal(t, 1, inv.now().Reserved)

@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,7 +89,7 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 func (a *attempt) do(ctx context.Context) (contract.StepResult, error) {
 	result, err := a.run(ctx)
 	if err == nil && a.in.Reservation != "" {
-		a.statement, err = a.sign(result)
+		a.statement, err = SignStep(a.Key, a.Host.Name(), a.in, result)
 	}
 	err = a.where(a.explain(ctx, err))
 	a.dropSlot(err)
@@ -98,20 +97,6 @@ func (a *attempt) do(ctx context.Context) (contract.StepResult, error) {
 	a.meter(ctx, err)
 	a.logEnd(result, err)
 	return result, err
-}
-
-// sign is this host's own statement that the step was done, with its result.
-func (a *attempt) sign(result contract.StepResult) (string, error) {
-	text, err := json.Marshal(result)
-	if err != nil {
-		return "", err
-	}
-	e := a.in.Enrollment
-	return a.Key.Sign(proof.Statement{
-		Host: a.Host.Name(), Device: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings,
-		Unit: a.in.Identity.Hardware(), Reservation: a.in.Reservation, Clean: a.in.Clean, Step: a.step.Name,
-		Version: a.step.Version, Seq: a.in.Seq, Result: text,
-	})
 }
 
 // attempt is one attempt of one scheduling of one step.

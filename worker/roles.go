@@ -208,7 +208,11 @@ func openGate(settings config.Worker) (*proof.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return proof.OpenGate(settings.HostKeys, proof.NewReceipts(secret), steps.All().Planning())
+	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
+	if err != nil {
+		return nil, err
+	}
+	return proof.OpenGate(settings.HostKeys, proof.NewReceipts(secret), planner)
 }
 
 // newDrivers makes the drivers of a host by their names.

@@ -141,6 +141,12 @@ func (p ErasePolicy) Resolve(can device.Capabilities) (device.Operation, *device
 	}
 }
 
+// Accepts says that the policy lets a device with these capabilities be erased by the operation.
+func (p ErasePolicy) Accepts(can device.Capabilities, operation device.Operation) bool {
+	p = p.full()
+	return can.Supports(operation) && slices.Contains(matrix[p.Action][p.Strategy], operation)
+}
+
 // Erasure is how one device is erased: the one operation that the policy chooses for it,
 // and the steps of its full clean.
 type Erasure struct {

@@ -45,8 +45,6 @@ type Step struct {
 	// Guards: the step finds what must not reach the next tenant. Only priority 0 leaves it out
 	// of a full clean; a runbook does not.
 	Guards bool
-	// Arranges: the step is in the phase erase, but erases nothing by itself.
-	Arranges bool
 	// Applies says whether the step is for this device.
 	Applies func(Subject) bool
 	// Timeout is the budget of running time where no explicit one is set (D5).

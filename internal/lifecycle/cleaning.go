@@ -134,7 +134,8 @@ func (d *State) cleanReserved(j *Job, o Outcome) {
 		return
 	}
 	j.Run.Generation, j.Run.Provider = found.Generation, found.Provider
-	if d.Host.ObservedAt.IsZero() { // recovered: the hardware must be discovered again
+	// Recovered: the hardware must be discovered again. Under a receipt its host signs what the plan is made for.
+	if d.Host.ObservedAt.IsZero() || d.Reservation() != "" {
 		d.discoverForClean(j, phCleanDiscovered)
 		return
 	}

@@ -32,11 +32,15 @@ func (d *State) discover(j *Job, how How) {
 	j.Began = d.now.UTC()
 	d.Intent.HardwareChanged = false
 	how.Way, how.Host, how.What = ToHost, d.Enrollment.Host, "discover "+d.Name
-	c := Call{Activity: contract.ActivityDiscover, How: how, In: contract.DiscoverInput{
+	in := contract.DiscoverInput{
 		Enrollment: d.Enrollment, UUID: d.UUID, Known: d.Host.Identity, Binding: d.Device.Bindings,
 		Accept:  d.Device.Returning && d.Device.NotSanitized,
 		Offered: d.ownedByBurnish() && d.Device.State == device.Available,
-	}}
+	}
+	if j.Run != nil {
+		in.Reservation = d.Reservation()
+	}
+	c := Call{Activity: contract.ActivityDiscover, How: how, In: in}
 	if !how.Client {
 		c.WaitsFor = contract.WaitHost
 	}
@@ -75,6 +79,7 @@ func whileClientWaits() How { return How{Client: true, StartWithin: hostResponse
 // with it (S2.28, S2.29).
 func (d *State) keep(found contract.DiscoveryResult) {
 	d.Written, found.Written = found.Written && !d.Device.Dirty, false
+	found.Statement = ""
 	if r := found.Record; r != nil {
 		d.Seq, d.Cleans = max(d.Seq, r.Seq), max(d.Cleans, r.Clean)
 		d.Device.Bindings = max(d.Device.Bindings, r.Binding)

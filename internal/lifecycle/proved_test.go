@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/proof"
 	"burnish/internal/testkit/inventorysim"
@@ -25,7 +24,7 @@ func (s *scene) proves() *scene {
 	require.NoError(s, os.WriteFile(file, []byte("hosts:\n- name: h1\n  key: "+key.Public()+
 		"\n  devices: [{name: d1, driver: testdriver, settings: {path: /dev/d1}}]\n"), 0o600))
 	s.key = key
-	s.gate, err = proof.OpenGate(file, proof.NewReceipts([]byte("of all control workers")), steps.All().Planning())
+	s.gate, err = proof.OpenGate(file, proof.NewReceipts([]byte("of all control workers")), sceneSettings{s: s}.planner())
 	require.NoError(s, err)
 	return s
 }

@@ -97,6 +97,11 @@ func (d *State) cleanDiscoverEnded(j *Job, o Outcome) {
 			Class: device.Permanent, Code: device.CodeSuperseded, Message: "its host knows later work than this workflow",
 			Remedy: "none needed: the inventory's record is read",
 		}
+	case f == nil:
+		j.Run.Statements = nil
+		if signed := o.Found.(*contract.DiscoveryResult).Statement; signed != "" {
+			j.Run.Statements = []string{signed}
+		}
 	case f != nil && f.Code == device.CodeHostUnreachable && !d.Intent.Abort && d.cleans():
 		d.waitingUntil(contract.WaitHost, hostUnreachable(d.Enrollment.Host), j.Since.Add(j.SilentAfter))
 		j.Pause = nextStartWithin(j.Pause, j.SilentAfter)
@@ -209,7 +214,6 @@ func (d *State) replan(j *Job, o Outcome) {
 		run := j.Run
 		// Another ID, so that the host's journal does not skip steps that the old plan finished.
 		run.Replans, run.Next, run.Results, run.Resume = run.Replans+1, 0, nil, nil
-		run.Statements = nil
 		run.ID = fmt.Sprintf("%s/%d/%d", d.by.Run(), run.Number, run.Replans)
 		o.Fault = d.makePlan(run)
 	}

@@ -250,6 +250,11 @@ func (s *scene) discovered(in contract.DiscoverInput) Outcome {
 	s.record.Binding = max(s.record.Binding, in.Binding)
 	found, record := s.host, s.record
 	found.Steps, found.Record, found.ObservedAt = maps.Clone(s.host.Steps), &record, s.now.UTC()
+	if in.Reservation != "" {
+		signed, err := activities.SignFound(s.key, "h1", in, found)
+		require.NoError(s, err)
+		found.Statement = signed
+	}
 	return Outcome{Found: &found}
 }
 
@@ -289,9 +294,7 @@ func (s *scene) stepped(in contract.StepInput) Outcome {
 	}
 	statement := ""
 	if in.Reservation != "" {
-		signed, err := s.key.Sign(proof.Statement{Host: "h1", Device: in.Enrollment.Name, Driver: in.Enrollment.Driver,
-			Settings: in.Enrollment.Settings, Unit: in.Identity.Hardware(), Reservation: in.Reservation, Clean: in.Clean,
-			Step: in.Step, Version: in.Version, Seq: in.Seq, Result: json.RawMessage(`{}`)})
+		signed, err := activities.SignStep(s.key, "h1", in, result)
 		require.NoError(s, err)
 		statement = signed
 	}

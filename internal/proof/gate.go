@@ -32,8 +32,8 @@ import (
 // read for each device that is to be offered.
 type Gate struct {
 	Receipts
-	file  string
-	steps []clean.Step
+	file    string
+	planner *clean.Planner
 
 	mu     sync.Mutex
 	hosts  []knownHost
@@ -57,9 +57,9 @@ type knownDevice struct {
 	Settings map[string]string `yaml:"settings"`
 }
 
-// OpenGate checks that the file can be read. steps are those that the workers have.
-func OpenGate(file string, receipts Receipts, steps []clean.Step) (*Gate, error) {
-	g := &Gate{Receipts: receipts, file: file, steps: steps}
+// OpenGate checks that the file can be read. The planner is that of the policy by which devices are cleaned.
+func OpenGate(file string, receipts Receipts, planner *clean.Planner) (*Gate, error) {
+	g := &Gate{Receipts: receipts, file: file, planner: planner}
 	_, err := g.known()
 	return g, err
 }
@@ -113,9 +113,9 @@ func parseHosts(file string, text []byte) ([]knownHost, error) {
 }
 
 // MayOffer says why the device of this name may not be offered, whose provider id is reserved at this generation. It
-// may, if it was free when it was reserved and could not be had since, or with signed statements of an erase and of
-// a verify after it, since then. The fault conflict says that the receipt is of another generation: the write would
-// fail, too.
+// may, if it was free when it was reserved and could not be had since, or with signed statements, since then, of what
+// its host found and of each step that the policy plans for that. The fault conflict says that the receipt is of
+// another generation: the write would fail, too.
 func (g *Gate) MayOffer(name, id string, generation int64, receipt string, statements []string) error {
 	of, ok := g.open(name, id, receipt)
 	switch {
@@ -134,47 +134,33 @@ func (g *Gate) MayOffer(name, id string, generation int64, receipt string, state
 		return &device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
 			Message: "the keys of hosts cannot be read: " + err.Error(), Remedy: "mend BURNISH_HOST_KEYS"}
 	}
-	erased, isProved := false, false
-	var first Statement
-	var last int64
-	for i, word := range statements {
+	var said []Statement
+	for _, word := range statements {
 		s, err := verified(hosts, word)
-		if i == 0 {
-			first = s
-		}
 		switch {
 		case err != nil:
 		case s.Device != name:
 			err = fmt.Errorf("%s was done on %s", s.Step, s.Device)
 		case s.Reservation != of.number:
 			err = fmt.Errorf("%s was done before it was reserved", s.Step)
-		case s.Clean != first.Clean || s.Host != first.Host || s.Unit != first.Unit || s.Seq <= last:
+		case len(said) > 0 && !s.follows(said[len(said)-1]):
 			err = errors.New("its steps are of several cleans, hosts or units, or in another order")
 		}
 		if err != nil {
 			return notProved(name, err.Error())
 		}
-		last = s.Seq
-		switch g.phaseOf(s.Step) {
-		case clean.Erase:
-			erased = true
-		case clean.Verify:
-			isProved = erased
-		}
+		said = append(said, s)
 	}
-	if !isProved {
-		return notProved(name, "no host has said that it erased it, and then verified that")
+	if said[0].Step != Discovery {
+		return notProved(name, "no host has said what it found before it cleaned it")
 	}
-	return nil
+	return g.planned(said[0], said[1:])
 }
 
-// phaseOf is the phase of a step; "" of one that is not known, or that only arranges what others erase.
-func (g *Gate) phaseOf(step string) clean.Phase {
-	at := slices.IndexFunc(g.steps, func(known clean.Step) bool { return known.Name == step })
-	if at < 0 || g.steps[at].Arranges {
-		return ""
-	}
-	return g.steps[at].Phase
+// follows says that a statement is the next one of the same clean: a discovery is of no clean yet.
+func (s Statement) follows(last Statement) bool {
+	return s.Host == last.Host && s.Unit == last.Unit && s.Seq > last.Seq &&
+		(s.Clean == last.Clean || last.Step == Discovery)
 }
 
 // verified is a statement that is signed by the host which it names, of a device that this host speaks for.

@@ -12,10 +12,14 @@ import (
 	"strings"
 
 	"burnish/internal/atomicfile"
+	"burnish/internal/device"
 	"burnish/internal/host"
 )
 
-// Statement is what a host says of a step that it has carried out.
+// Discovery is the Step of a Statement whose Result is a Found.
+const Discovery = "discover"
+
+// Statement is what a host says of a step that it has carried out, or of what it found.
 type Statement struct {
 	Host string `json:"host"`
 	// Device is its name. Driver, Address and Settings are what the host opened under it.
@@ -31,6 +35,11 @@ type Statement struct {
 	Step        string `json:"step"`
 	Version     int    `json:"version"`
 	Seq         int64  `json:"seq"`
+	// Operation, Args and Obeys are how the step was asked for: by which erase, with which arguments, which are a JSON
+	// object or nil, and by which of the operator's settings.
+	Operation device.Operation    `json:"operation,omitempty"`
+	Args      json.RawMessage     `json:"args,omitempty"`
+	Obeys     device.StepSettings `json:"obeys,omitzero"`
 	// Result is the step's own answer.
 	Result json.RawMessage `json:"result"`
 }

@@ -2,13 +2,17 @@ package proof_test
 
 import (
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/proof"
@@ -57,7 +61,24 @@ func (o *operator) write(text string) {
 func (o *operator) open() (*proof.Gate, error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // which never fails
-	return proof.OpenGate(o.file, proof.NewReceipts(secret), steps.All().Planning())
+	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+	require.NoError(o, err)
+	return proof.OpenGate(o.file, proof.NewReceipts(secret), planner)
+}
+
+// policy is the operator's; book is its runbook for devices of one type.
+var (
+	policy = clean.Policy{NVMe: clean.ErasePolicy{Action: clean.ActionSanitize},
+		StepSettings: device.StepSettings{Verify: "full"}, PolicyLists: clean.PolicyLists{Runbooks: []clean.Runbook{book}}}
+	book = clean.Runbook{Name: "slowly", Match: &clean.Match{Type: "PGPU"}, Steps: []clean.RunbookStep{
+		{Step: "security_check"}, {Step: "wear_check"}, {Step: clean.StepWait, Args: json.RawMessage(`{"for":"1s"}`)},
+		{Step: "sanitize"}, {Step: "verify"}}}
+)
+
+// found is what the host finds of the device.
+func found() proof.Found {
+	return proof.Found{Subject: clean.Subject{Name: name, Type: "NVME", NVMe: true, HostSteps: steps.All().Versions(),
+		Capabilities: device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true}}}
 }
 
 // numberOf is what the hosts get of a receipt.
@@ -68,9 +89,16 @@ func numberOf(receipt string) string {
 
 // clean are the statements of a clean under a receipt, changed by change.
 func (o *operator) clean(key proof.HostKey, receipt string, change func(*proof.Statement)) (words []string) {
-	for i, step := range []string{"security_check", "zero", "verify", "verify_properties"} {
+	for i, step := range []string{proof.Discovery, "security_check", "wear_check", "sanitize", "verify"} {
 		s := proof.Statement{Host: "h1", Device: name, Driver: "nvme", Address: "0000:3b:00.0", Unit: "S1",
-			Reservation: numberOf(receipt), Clean: "run/1", Step: step, Version: 1, Seq: int64(i + 1), Result: []byte(`{}`)}
+			Reservation: numberOf(receipt), Step: step, Seq: int64(i), Result: []byte(`{}`)}
+		if step == proof.Discovery {
+			text, err := json.Marshal(found())
+			require.NoError(o, err)
+			s.Result = text
+		} else {
+			s.Clean, s.Operation, s.Obeys = "run/1", device.CryptoErase, device.StepSettings{Verify: "full"}
+		}
 		change(&s)
 		word, err := key.Sign(s)
 		require.NoError(o, err)
@@ -128,14 +156,6 @@ func TestADeviceIsOfferedWithTheStatementsOfItsHost(t *testing.T) {
 		"cleans, hosts or units": func() (string, []string) {
 			return receipt, o.clean(o.host, receipt, func(s *proof.Statement) { s.Unit += s.Step })
 		},
-		"it erased it, and": func() (string, []string) { // one that erases nothing
-			all := o.clean(o.host, receipt, func(s *proof.Statement) {
-				if s.Step == "zero" {
-					s.Step = "consolidate_namespaces"
-				}
-			})
-			return receipt, all
-		},
 		"does not speak for it, as": func() (string, []string) {
 			return receipt, o.clean(o.host, receipt, func(s *proof.Statement) {
 				s.Settings = map[string]string{"unallocated": "no"}
@@ -143,16 +163,6 @@ func TestADeviceIsOfferedWithTheStatementsOfItsHost(t *testing.T) {
 		},
 		"host h1 does not speak": func() (string, []string) { // by a program that may be meant for another model
 			return receipt, o.clean(o.host, receipt, func(s *proof.Statement) { s.Driver = "script" })
-		},
-		"that it erased it, and then verified": func() (string, []string) {
-			return receipt, o.clean(o.host, receipt, asItIs)[:2]
-		},
-		"erased it, and then": func() (string, []string) { return receipt, o.clean(o.host, receipt, asItIs)[2:] },
-		"and then verified that": func() (string, []string) {
-			all := o.clean(o.host, receipt, func(s *proof.Statement) {
-				s.Seq = map[string]int64{"verify": 1, "zero": 2}[s.Step]
-			})
-			return receipt, []string{all[2], all[1]}
 		},
 		"cannot be read": func() (string, []string) { return receipt, []string{"x.y"} },
 	} {
@@ -164,6 +174,90 @@ func TestADeviceIsOfferedWithTheStatementsOfItsHost(t *testing.T) {
 	_, signature, _ := strings.Cut(word[1], ".")
 	o.refused(device.CodeNotProved, "has no signature",
 		o.gate.MayOffer(name, provider, 5, receipt, append([]string{text + "." + signature}, word[1:]...)))
+}
+
+// Whoever can write in the namespace plans what he likes: only what the policy plans for what the host found counts.
+//
+// F44
+func TestADeviceIsOfferedAfterThePlanOfThePolicy(t *testing.T) {
+	o := newOperator(t, "")
+	receipt := o.gate.Give(name, provider, reserved, later, "")
+	offer := func(words []string) error { return o.gate.MayOffer(name, provider, 6, receipt, words) }
+	only := func(steps ...string) []string {
+		words := o.clean(o.host, receipt, func(s *proof.Statement) {
+			if !slices.Contains(steps, s.Step) {
+				s.Step = ""
+			}
+		})
+		return slices.DeleteFunc(words, func(word string) bool {
+			return !slices.Contains(steps, o.stepOf(word))
+		})
+	}
+	changed := func(step string, change func(*proof.Statement)) []string {
+		return o.clean(o.host, receipt, func(s *proof.Statement) {
+			if s.Step == step {
+				change(s)
+			}
+		})
+	}
+	finds := func(change func(*proof.Found)) func(*proof.Statement) {
+		return func(s *proof.Statement) {
+			f := found()
+			change(&f)
+			text, err := json.Marshal(f)
+			require.NoError(t, err)
+			s.Result = text
+		}
+	}
+	erasedBy := func(operation device.Operation) func(*proof.Statement) {
+		return func(s *proof.Statement) {
+			if s.Step != proof.Discovery {
+				s.Operation = operation
+			}
+		}
+	}
+	for says, words := range map[string][]string{
+		"what it found before it cleaned":  only("security_check", "wear_check", "sanitize", "verify"),
+		"security_check was left out":      only(proof.Discovery, "wear_check", "sanitize", "verify"),
+		"wear_check was left out":          only(proof.Discovery, "security_check", "sanitize", "verify"),
+		"sanitize was left out":            only(proof.Discovery, "security_check", "wear_check", "verify"),
+		"verify was left out":              only(proof.Discovery, "security_check", "wear_check", "sanitize"),
+		"it plans none: nothing can erase": only(proof.Discovery),
+		"zero is not a part of it": append(o.clean(o.host, receipt, asItIs), changed("verify", func(s *proof.Statement) {
+			s.Step, s.Seq = "zero", 9
+		})[4]),
+		"verify was done by other settings": changed("verify", func(s *proof.Statement) { s.Obeys.Verify = "sample:1000" }),
+		"wear_check was done by other settings": changed("wear_check", func(s *proof.Statement) {
+			s.Obeys.Wear.PercentUsed = 250
+		}),
+		"sanitize was done with other arguments": changed("sanitize", func(s *proof.Statement) { s.Args = []byte(`{"a":1}`) }),
+		"of several ways to erase it":            changed("verify", erasedBy(device.BlockErase)),
+		`it was to be erased by "write_zeroes"`:  o.clean(o.host, receipt, erasedBy(device.WriteZeroes)),
+		`it was to be erased by "block_erase"`: o.clean(o.host, receipt, func(s *proof.Statement) {
+			erasedBy(device.BlockErase)(s)
+			if s.Step == proof.Discovery {
+				finds(func(f *proof.Found) { f.Capabilities.BlockErase = false })(s)
+			}
+		}),
+		"it was to be erased by":           changed(proof.Discovery, finds(func(f *proof.Found) { f.ClearStrategy = "block" })),
+		"what its host found cannot be":    changed(proof.Discovery, func(s *proof.Statement) { s.Result = []byte(`[]`) }),
+		"it plans none: the host's worker": changed(proof.Discovery, finds(func(f *proof.Found) { f.HostSteps = nil })),
+	} {
+		o.refused(device.CodeNotProved, says, offer(words))
+	}
+	require.NoError(t, offer(o.clean(o.host, receipt, erasedBy(device.BlockErase))), "a way that the policy accepts")
+	require.NoError(t, offer(changed(proof.Discovery, finds(func(f *proof.Found) { f.Type = "PGPU" }))),
+		"a runbook's steps that no host carries out")
+}
+
+// stepOf is the step of a statement.
+func (o *operator) stepOf(word string) string {
+	text, _, _ := strings.Cut(word, ".")
+	said, err := base64.RawURLEncoding.DecodeString(text)
+	require.NoError(o, err)
+	var s proof.Statement
+	require.NoError(o, json.Unmarshal(said, &s))
+	return s.Step
 }
 
 func TestAReceiptIsOfOneReservation(t *testing.T) {

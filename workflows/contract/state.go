@@ -200,6 +200,8 @@ type DiscoveryResult struct {
 	ObservedAt time.Time      `json:"observed_at,omitzero"`
 	// Written: others have written to the device since Burnish did (F39). The state does not keep it.
 	Written bool `json:"written,omitempty"`
+	// Statement is what the host signed of it, if it was asked under a reservation. The state does not keep it.
+	Statement string `json:"statement,omitempty"`
 	// Record is the host's record of the device, for counters that must never decrease.
 	Record *HostDeviceRecord `json:"record,omitempty"`
 }
@@ -273,7 +275,8 @@ type CleanRun struct {
 	// which has the number after it.
 	Seq         int64 `json:"seq,omitempty"`
 	NextAllowed bool  `json:"next_allowed,omitempty"`
-	// Results are those of the finished steps, in the plan's order. Statements are what their host signed of them.
+	// Results are those of the finished steps, in the plan's order. Statements are what their host signed: of what it
+	// found, and of each of them.
 	Results    []StepResult `json:"results,omitempty"`
 	Statements []string     `json:"statements,omitempty"`
 	// Generation is the provider's when this clean reserved it: the later unreserve uses it
@@ -458,6 +461,8 @@ type DiscoverInput struct {
 	Offered bool `json:"offered,omitempty"`
 	// Accept: what is on the device is offered as it is, not sanitized, whoever wrote it.
 	Accept bool `json:"accept,omitempty"`
+	// Reservation is the number under which the host signs what it found for a clean; "": it signs nothing.
+	Reservation string `json:"reservation,omitempty"`
 }
 
 // FindBySerialInput asks for another device than Name that has the serial, and for records of

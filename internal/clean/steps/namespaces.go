@@ -16,7 +16,7 @@ func ConsolidateNamespaces() Step {
 	return Step{
 		Step: clean.Step{
 			Name: "consolidate_namespaces", Interface: "deploy", Phase: clean.Erase, Priority: 80, Version: 1, Abortable: true,
-			Arranges: true, Applies: needsConsolidation, Timeout: fixedBudget,
+			Applies: needsConsolidation, Timeout: fixedBudget,
 		},
 		Writes: true,
 		Run:    runConsolidate,
