@@ -21,8 +21,8 @@ func (a *app) codecServerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "codec-server",
 		Short: "let Temporal's Web UI in your browser show what is encrypted",
-		Long: `It serves until it is interrupted, with the keys of ` + config.VarCodecKeys + `. Give its address to
-the Web UI's Data Encoder as http://127.0.0.1:8234. The browser sends
+		Long: `It serves until it is interrupted, with the keys of ` + config.VarCodecKeys + `. Give its address
+to the Web UI under Configure Codec Server, as http://127.0.0.1:8234, and reload the page. The browser sends
 it what the Web UI shows, and the keys stay here. It listens on loopback only, because it
 decrypts for everybody who reaches it, and refuses pages of other sites than --web-ui.`,
 		Example: "  BURNISH_CODEC_KEYS=~/.burnish/codec.keys burnish codec-server --web-ui https://temporal.example.org",
