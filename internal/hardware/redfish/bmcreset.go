@@ -26,7 +26,8 @@ type bmcReset struct {
 	Serial  string `json:"serial"`
 	Service string `json:"service,omitempty"`
 	Account string `json:"account,omitempty"`
-	// Logins counts those with the first password. Proved: one was accepted.
+	// Logins counts those with the first password that were refused for it, or whose worker was killed. Proved: one was
+	// accepted.
 	Logins int  `json:"logins,omitempty"`
 	Proved bool `json:"proved,omitempty"`
 	// Certificate is that of before, Accepted the one that the BMC had when it came back.
@@ -322,11 +323,9 @@ func (b *bmc) passFirst(ctx context.Context, s host.Secret) error {
 		b.header = basicAuth(s.Username, s.FirstPassword)
 	case refused && !mayPass(err):
 		return nil // he has another one: the secret's
-	case refused: // it has not looked at the password
+	case err != nil: // no word of the password
 		reset.Logins--
 		return errors.Join(loginError(err), b.saveReset(reset))
-	case err != nil:
-		return err
 	}
 	reset.Proved = true
 	if err := b.saveReset(reset); err != nil {

@@ -279,3 +279,29 @@ func TestTheFirstPasswordIsTriedTwiceAtMost(t *testing.T) {
 		require.Empty(t, s.bmc.Violations())
 	})
 }
+
+// A BMC that has just come back answers slowly: a login without an answer was refused for no password.
+func TestALoginWithoutAnAnswerIsNoWrongPassword(t *testing.T) {
+	for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter} {
+		t.Run(string(kind), func(t *testing.T) {
+			virtually(t, func(t *testing.T) {
+				s := newStepper(t, redfishsim.IDRAC, quickBMC, alone)
+				s.secretHas(firstPassword)
+				armed := false
+				s.mayGoOn = func() error {
+					if !armed && slices.Contains(s.said, "resets the BMC to its defaults") {
+						armed = true
+						s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "/redfish/v1/SessionService/Sessions*",
+							Kind: kind, Times: 3})
+					}
+					return nil
+				}
+				_, err := s.run(stepBMCReset, nil)
+				require.NoError(t, err)
+				require.True(t, armed)
+				require.False(t, s.bmc.State().FirstPassword)
+				require.Empty(t, s.bmc.Violations())
+			})
+		})
+	}
+}

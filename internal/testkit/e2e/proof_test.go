@@ -252,7 +252,10 @@ func TestAStolenCredentialHasNothingOffered(t *testing.T) {
 	require.Empty(t, found.Receipt)
 
 	host.Start(t)
-	s.Must(t, "clean", "d1") // which may begin before the device has read what the thief wrote: then it begins again
+	s.AwaitDevice(t, "d1", 30*time.Second, "to read what the thief wrote", func(v contract.DeviceStatus) bool {
+		return strings.Contains(v.LastError, "the inventory is newer than this workflow")
+	})
+	s.Must(t, "clean", "d1")
 	s.AwaitReturned(t, d, 30*time.Second)
 }
 
