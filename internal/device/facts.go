@@ -109,6 +109,8 @@ func explains(d Device, s Snapshot) bool {
 	switch {
 	case d.Binding != nil && i.HeldBy(d.Binding.Instance) && i.Bindings <= d.Binding.Number:
 		return true
+	case d.Binding != nil && i.Bindings > 0 && i.Bindings < d.Binding.Number:
+		return true // the inventory was put back to an earlier binding, which this device has ended
 	case d.State == Unknown || !i.HeldBy(k.Left):
 		return false
 	case s.Question == AskReconcile: // which knows no generation

@@ -26,7 +26,10 @@ func (d *State) conclude(asked device.Snapshot, found device.Inventory, f *devic
 	if run == nil && !o.Needs(device.RetryLater) { // this is what the device was to be read for
 		d.InUse, d.Unreserved = false, false
 	}
-	d.InUse = d.InUse || o.Needs(device.StopClean)
+	if o.Needs(device.StopClean) { // the read after it concludes from what was known before this one
+		known := asked.Known
+		d.InUse, d.Generation, d.Provider, d.GenerationUncertain = true, known.Generation, known.Provider, known.Uncertain
+	}
 	d.Unreserved = d.Unreserved || o.Needs(device.RestartClean)
 	return o
 }

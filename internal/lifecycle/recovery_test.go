@@ -648,6 +648,51 @@ func TestAnOlderMemoryDoesNotRecordItsInstanceAgain(t *testing.T) {
 	}
 }
 
+// A database that is put back into a clean meets the same instance with its next binding: what stops the clean is not
+// taken for the record of the binding that has ended, once the clean has stopped.
+//
+// F36
+func TestAnOlderCleanMeetsItsInstanceAgain(t *testing.T) {
+	s := tenant(t)
+	s.released("i1")
+	s.until("verify")
+	memory := s.d.Clone()
+	s.reach(device.Available)
+	s.rest()
+	s.ok(contract.VerbBind, contract.BindInput{Instance: "i1", Request: "its next one"})
+	s.bytes = "i1"
+	s.d, s.stopping = memory, true
+	s.hint()
+	s.answers(contract.ActivityReadReservation)
+	s.stopping = false
+	s.kept(device.Allocated, device.CodeReservationChanged)
+	require.Equal(t, []any{"i1", "i1", "i1"}, []any{s.d.instance(), s.bytes, s.recorded()})
+}
+
+// An inventory that is put back to an earlier binding does not give the device back to who had it then.
+//
+// F36
+func TestAnOlderRecordDoesNotEndALaterBinding(t *testing.T) {
+	s := tenant(t)
+	before := *s.inv
+	s.turnsOver("i1")
+	s.boundTo("i2")
+	s.inv.Generation, s.inv.Reserved, s.inv.Tenant, s.inv.Rest = before.Generation, before.Reserved, before.Tenant, before.Rest
+	_, err := s.do(contract.VerbBind, contract.BindInput{Instance: "i1", Request: "again"})
+	require.ErrorContains(t, err, "cannot bind")
+	for range 2 {
+		_, err = s.do(contract.VerbUnbind, contract.UnbindInput{Instance: "i1"})
+		require.NoError(t, err, "it has ended")
+		s.hint()
+		s.kept(device.Allocated, "")
+		require.Equal(t, []any{"i2", "i2"}, []any{s.d.instance(), s.bytes})
+	}
+	s.released("i2")
+	s.kept(device.Allocated, device.CodeReservationChanged) // an operator is asked whether i1 has left it
+	s.turnsOver("i1")
+	require.Empty(t, s.bytes)
+}
+
 // What an operator holds is the operator's too once its workflow was terminated: the record says so.
 //
 // F43

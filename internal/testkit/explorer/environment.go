@@ -654,7 +654,8 @@ func (t turn) wantsRecheck() bool {
 
 // lost is a move whose task is lost after the call of the inventory that the move makes the workflow begin: what the
 // call wrote stays, and the workflow knows nothing of it. What the task handled comes again, perhaps after something
-// else, and so may a request that a client has to send again, or does not.
+// else: the same answer of an appliance, which is in the history; and so may a request that a client has to send again,
+// or does not.
 func lost(m move) move {
 	return move{name: m.name + ", and the task is lost after its call of the inventory", loses: true,
 		do: func(t turn) bool {
@@ -667,6 +668,7 @@ func lost(m move) move {
 				was := *t.of
 				defer func() { w := *t.w; *t.of = was; *t.w = w }()
 			}
+			t.explorer.ended = nil
 			if !m.do(then) || t.broke != "" || after.faults == 0 || after.d == nil { // a broken promise the move itself shows
 				t.explorer.broke = ""
 				return false
@@ -691,9 +693,25 @@ func lost(m move) move {
 			if step := before.steps(); step != nil && (after.steps() == nil || after.steps().Key != step.Key) {
 				w.host, w.bytes, w.stepDone, w.doneAt = after.host, after.bytes, true, before.now
 			}
+			if e := t.explorer.ended; e != nil && isPool(e.call) {
+				if w.answer != nil {
+					return false
+				}
+				w.answer, w.appliance = e, after.appliance
+				for n := range w.bytes {
+					if after.bytes[n] == stranger {
+						w.bytes[n] = stranger
+					}
+				}
+			}
 			*t.w = w
 			return true
 		}}
+}
+
+func isPool(c lifecycle.Call) bool {
+	_, is := c.In.(contract.PoolRequest)
+	return is
 }
 
 // late is the end of a call whose answer comes after whatever happens meanwhile.

@@ -45,8 +45,9 @@ type explorer struct {
 
 	within Bounds
 
-	broke   string // what is broken in the present turn
-	refusal string // the last one, which a simulation tells
+	broke   string      // what is broken in the present turn
+	ended   *lateAnswer // the end of a call in it
+	refusal string      // the last one, which a simulation tells
 }
 
 // broken notes a promise that does not hold.

@@ -287,6 +287,7 @@ func (t turn) end(of int, c *lifecycle.Call, o lifecycle.Outcome) {
 		return
 	}
 	t.w.attempts[of] = 0
+	t.explorer.ended = &lateAnswer{of, *c, o}
 	t.decide(lifecycle.Ended{Key: c.Key, Outcome: o})
 }
 
