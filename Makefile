@@ -21,7 +21,7 @@ UPGRADE_FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~
 # What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
 FUZZ    ?= 100000x
 # How many states the explorer of the whole system visits at most in `make soak`.
-STATES  ?= 1500000
+STATES  ?= 2000000
 # How many turnovers the simulation of devices with faults has in `make soak`.
 TURNOVERS ?= 1000000
 PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
@@ -214,7 +214,7 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (1.5 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, a lost database with 1,000 devices, an upgrade from UPGRADE_FROM, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (2 million), TURNOVERS of the simulation (1 million), every mutation, a kill after every write to the inventory, a lost database with 1,000 devices, an upgrade from UPGRADE_FROM, `make test-cluster`, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
 	BURNISH_DRILL=1000 go test -count=1 -timeout 30m -run '^TestTheDatabaseIsLost$$' -v $(E2E)
