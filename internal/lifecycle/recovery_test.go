@@ -677,7 +677,8 @@ func TestAnOlderRecordDoesNotEndALaterBinding(t *testing.T) {
 	before := *s.inv
 	s.turnsOver("i1")
 	s.boundTo("i2")
-	s.inv.Generation, s.inv.Reserved, s.inv.Tenant, s.inv.Rest = before.Generation, before.Reserved, before.Tenant, before.Rest
+	s.inv.Generation, s.inv.Reserved = before.Generation, before.Reserved
+	s.inv.Tenant, s.inv.Rest = before.Tenant, before.Rest
 	_, err := s.do(contract.VerbBind, contract.BindInput{Instance: "i1", Request: "again"})
 	require.ErrorContains(t, err, "cannot bind")
 	for range 2 {
