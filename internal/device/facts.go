@@ -102,8 +102,9 @@ var (
 )
 
 // explains says that the device knows why the provider records this instance: it has the
-// device, or it left and nothing was written since. An unknown device explains nothing by what
-// it remembers of earlier instances. Whatever a burn under way has recorded, its own answer shows.
+// device, it left and nothing was written since, or the record is of an earlier binding than the
+// device's own. An unknown device explains nothing by what it remembers of earlier instances.
+// Whatever a burn under way has recorded, its own answer shows.
 func explains(d Device, s Snapshot) bool {
 	i, k := s.Inventory, s.Known
 	switch {
@@ -134,7 +135,7 @@ var (
 	notReserved   = isNot(cleanReserved, "no clean has reserved it")
 	// stepMayRun: it must stop before the device is in a state from which its operator takes or retires it.
 	stepMayRun = fact{"a step of its clean may run", func(d Device, s Snapshot) bool {
-		return s.CleanReserved && (d.State == PendingCleaning || d.State == Cleaning) && !d.Returning
+		return s.CleanReserved && d.BeingCleaned()
 	}}
 	noStepRuns = isNot(stepMayRun, "no step of a clean runs")
 

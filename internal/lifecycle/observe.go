@@ -49,7 +49,7 @@ func answered(asked device.Snapshot, found device.Inventory, f *device.Fault) de
 
 // record applies an observation to the state. f is the fault of the call, nil if it succeeded.
 func (d *State) record(o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
-	wasAvailable, wasCleaned := d.Device.State == device.Available, d.Device.BeingCleaned() && !d.Device.Returning
+	wasAvailable, wasCleaned := d.Device.State == device.Available, d.Device.BeingCleaned()
 	backAgain := o.Event == device.ObservedInUse && o.Recorded && d.Knows(o.Instance)
 	before := d.Device.Binding
 	if o.Event == device.Invalidated || o.Event == device.ReservationChanged {

@@ -230,16 +230,20 @@ func TestADeviceIsOfferedAfterThePlanOfThePolicy(t *testing.T) {
 		"wear_check was done by other settings": changed("wear_check", func(s *proof.Statement) {
 			s.Obeys.Wear.PercentUsed = 250
 		}),
-		"sanitize was done with other arguments": changed("sanitize", func(s *proof.Statement) { s.Args = []byte(`{"a":1}`) }),
-		"of several ways to erase it":            changed("verify", erasedBy(device.BlockErase)),
-		`it was to be erased by "write_zeroes"`:  o.clean(o.host, receipt, erasedBy(device.WriteZeroes)),
+		"sanitize was done with other arguments": changed("sanitize", func(s *proof.Statement) {
+			s.Args = []byte(`{"a":1}`)
+		}),
+		"of several ways to erase it":           changed("verify", erasedBy(device.BlockErase)),
+		`it was to be erased by "write_zeroes"`: o.clean(o.host, receipt, erasedBy(device.WriteZeroes)),
 		`it was to be erased by "block_erase"`: o.clean(o.host, receipt, func(s *proof.Statement) {
 			erasedBy(device.BlockErase)(s)
 			if s.Step == proof.Discovery {
 				finds(func(f *proof.Found) { f.Capabilities.BlockErase = false })(s)
 			}
 		}),
-		"it was to be erased by":           changed(proof.Discovery, finds(func(f *proof.Found) { f.ClearStrategy = "block" })),
+		"it was to be erased by": changed(proof.Discovery, finds(func(f *proof.Found) {
+			f.ClearStrategy = "block"
+		})),
 		"what its host found cannot be":    changed(proof.Discovery, func(s *proof.Statement) { s.Result = []byte(`[]`) }),
 		"it plans none: the host's worker": changed(proof.Discovery, finds(func(f *proof.Found) { f.HostSteps = nil })),
 	} {

@@ -96,7 +96,7 @@ var timeMoves = []move{
 			return false
 		}
 		t.w.late = nil
-		if _, ok := l.call.In.(contract.PoolRequest); ok {
+		if isPool(l.call) {
 			t.arrives(l.call)
 		} else {
 			_, _ = t.carryOut(l.call, l.attempt)
@@ -707,11 +707,6 @@ func lost(m move) move {
 			*t.w = w
 			return true
 		}}
-}
-
-func isPool(c lifecycle.Call) bool {
-	_, is := c.In.(contract.PoolRequest)
-	return is
 }
 
 // late is the end of a call whose answer comes after whatever happens meanwhile.

@@ -47,7 +47,7 @@ type explorer struct {
 
 	broke   string      // what is broken in the present turn
 	ended   *lateAnswer // the end of a call in it
-	refusal string      // the last one, which a simulation tells
+	refusal string      // the last one, which a simulation shows
 }
 
 // broken notes a promise that does not hold.

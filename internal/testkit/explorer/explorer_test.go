@@ -69,15 +69,21 @@ func TestExploreWithin(t *testing.T) {
 		"a fault, a bind and an act of Nova's": {
 			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}, kind: Nova,
 		},
-		"two faults, a bind":                     {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, all: true},
-		"two faults, a bind of Nova's":           {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, kind: Nova, all: true},
-		"shared: two faults, a bind":             {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, kind: Shared, all: true},
+		"two faults, a bind": {within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, all: true},
+		"two faults, a bind of Nova's": {
+			within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, kind: Nova, all: true,
+		},
+		"shared: two faults, a bind": {
+			within: Bounds{Faults: 2, Binds: 1, KeepDatabase: true}, kind: Shared, all: true,
+		},
 		"two faults, a bind, put back":           {within: Bounds{Faults: 2, Binds: 1}},
 		"two faults, a bind of Nova's, put back": {within: Bounds{Faults: 2, Binds: 1}, kind: Nova},
 		"shared: a bind, others":                 {within: Bounds{Binds: 1, Others: 2}, kind: Shared},
-		"shared: a fault, a bind, others":        {within: Bounds{Faults: 1, Binds: 1, Others: 1, KeepDatabase: true}, kind: Shared},
-		"shared: an act, others":                 {within: Bounds{Acts: 1, Others: 1, Binds: 1}, kind: Shared},
-		"shared: two acts, others":               {within: Bounds{Acts: 2, Others: 1}, kind: Shared},
+		"shared: a fault, a bind, others": {
+			within: Bounds{Faults: 1, Binds: 1, Others: 1, KeepDatabase: true}, kind: Shared,
+		},
+		"shared: an act, others":   {within: Bounds{Acts: 1, Others: 1, Binds: 1}, kind: Shared},
+		"shared: two acts, others": {within: Bounds{Acts: 2, Others: 1}, kind: Shared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -96,13 +96,16 @@ func (t turn) othersTake() {
 	t.writes(stranger)
 }
 
+func isPool(c lifecycle.Call) bool {
+	_, is := c.In.(contract.PoolRequest)
+	return is
+}
+
 // poolMoves are the ends of the calls of the appliance of one job.
 func poolMoves(of int) []move {
 	asked := func(t turn) *lifecycle.Call {
-		if c := t.owed(of); c != nil {
-			if _, ok := c.In.(contract.PoolRequest); ok {
-				return c
-			}
+		if c := t.owed(of); c != nil && isPool(*c) {
+			return c
 		}
 		return nil
 	}
